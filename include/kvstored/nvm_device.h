@@ -1,0 +1,62 @@
+// NvmDevice: the one seam through which log, checkpoint and meta reach storage.
+// Implementations: nvm/disk (files, pwritev + fdatasync), later nvm/pmem (libpmem on DAX), and the
+// simulator's disk (tests/sim), which loses, tears and reorders whatever was not persisted.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace kvstored {
+
+enum class NvmKind : uint8_t { kPmem, kDisk, kVolatile };
+
+// One file. Thread-compatible: one writer at a time; reads may run beside it at other offsets.
+class NvmFile {
+ public:
+  virtual ~NvmFile() = default;
+  // Copies the pieces to [offset, offset + sum). On return the bytes are visible to Read, NOT
+  // persistent: a crash may keep any subset of them, torn at any byte. kResourceExhausted = no
+  // space (only possible beyond size_bytes()); any other error = the device failed.
+  [[nodiscard]] virtual absl::Status Write(uint64_t offset, std::span<const iovec> pieces) = 0;
+  // On OK everything written before the call is persistent, the file's size included. An error is
+  // final for the role of the node: never call again in the hope that it works (a page that failed
+  // to be written may be marked clean; https://lwn.net/Articles/752063/).
+  [[nodiscard]] virtual absl::Status Persist() = 0;
+  // Reads exactly `out.size()` bytes; kOutOfRange when the file ends before.
+  [[nodiscard]] virtual absl::Status Read(uint64_t offset, std::span<uint8_t> out) = 0;
+  virtual uint64_t size_bytes() const = 0;
+};
+
+// One directory tree. Names are relative paths below it ("log/0000000001.seg"). Thread-safe.
+class NvmDevice {
+ public:
+  virtual ~NvmDevice() = default;
+  virtual NvmKind kind() const = 0;
+  // Pre-writes `size_bytes` zero bytes (0 = an empty file that grows) and persists file and directory
+  // entry. kResourceExhausted leaves nothing behind; kAlreadyExists if the name is taken.
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<NvmFile>> Create(const std::string& name,
+                                                                        uint64_t size_bytes) = 0;
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<NvmFile>> Open(const std::string& name) = 0;
+  // Publishes: persists `from`, renames it over `to`, persists the directory. Atomic under a crash.
+  [[nodiscard]] virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // Removes a file, or a directory with all it holds; persistent on return. Absent is OK.
+  [[nodiscard]] virtual absl::Status Remove(const std::string& name) = 0;
+  [[nodiscard]] virtual absl::Status MakeDirectory(const std::string& name) = 0;
+  // Names (not paths) in a directory, sorted.
+  [[nodiscard]] virtual absl::StatusOr<std::vector<std::string>> List(
+      const std::string& directory) = 0;
+  [[nodiscard]] virtual absl::StatusOr<uint64_t> FreeBytes() = 0;
+  // What an operator can look at: the absolute path of the directory.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace kvstored

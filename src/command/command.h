@@ -1,0 +1,78 @@
+// The command table's shape: one entry a command drives dispatch, arity, flags, key positions and
+// COMMAND's replies. Handlers run on the thread that owns their shard and never block.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "command/reply.h"
+#include "kvstored/op_result.h"
+#include "kvstored/types.h"
+#include "resp/writer.h"
+#include "shard/shard.h"
+
+namespace kvstored::command {
+
+class Session;
+
+// How a command finds the shards it needs.
+enum class Reach : uint8_t {
+  kSession,  // no shard: runs in the session (PING, CLIENT, CONFIG, MULTI, ...)
+  kKey,      // one key: runs whole on its shard (GET, SET, INCR, ...)
+  kFanSum,   // keys split by shard, integer replies added (DEL, UNLINK, EXISTS, TOUCH)
+  kShards,   // every shard, parts merged by the command (DBSIZE, KEYS, FLUSHALL, SCAN, RANDOMKEY)
+  kAtomic,   // several keys as one, shards held (MGET, MSET, MSETNX, RENAME, COPY)
+};
+
+// Flags as COMMAND INFO names them.
+inline constexpr uint32_t kFlagWrite = 1u << 0;
+inline constexpr uint32_t kFlagReadonly = 1u << 1;
+inline constexpr uint32_t kFlagDenyOom = 1u << 2;
+inline constexpr uint32_t kFlagAdmin = 1u << 3;
+inline constexpr uint32_t kFlagNoScript = 1u << 4;
+inline constexpr uint32_t kFlagLoading = 1u << 5;   // runs while loading
+inline constexpr uint32_t kFlagStale = 1u << 6;
+inline constexpr uint32_t kFlagFast = 1u << 7;
+inline constexpr uint32_t kFlagNoMulti = 1u << 8;
+inline constexpr uint32_t kFlagNoAuth = 1u << 9;
+
+// One run of a handler of Reach::kKey or kFanSum on one shard. `args` is the whole command for kKey;
+// for kFanSum only args[0] and the keys of this shard. Everything is borrowed for the call.
+struct ShardCall {
+  shard::Shard* shard = nullptr;
+  std::span<const std::string_view> args;
+  std::span<const Key> keys;   // the keys among args, in order, digests computed
+  Reply* reply = nullptr;
+  resp::Writer* out = nullptr;  // writes to reply->bytes
+  // A large value on its way: kept between two runs of the same command when the first ended in kWait.
+  shard::Run* run = nullptr;
+  bool force = false;  // inside a transaction: pass to Reserve and EmitRun
+};
+
+// kOk: exactly one reply was written (an error reply counts). kWait: nothing was changed or written,
+// run again later. Other results: nothing changed or written; the dispatcher words the error.
+using ShardHandler = OpResult (*)(ShardCall& call);
+// Reach::kSession.
+using SessionHandler = void (*)(Session& session, std::span<const std::string_view> args);
+
+struct CommandSpec {
+  const char* name;       // lower case
+  int arity;              // as Redis: counts the name; negative = at least
+  uint32_t flags;
+  int first_key;          // 0 = none
+  int last_key;           // negative counts from the end
+  int key_step;
+  Reach reach;
+  ShardHandler shard_handler;
+  SessionHandler session_handler;
+};
+
+// The table, sorted by name. One file per family registers its entries (command/table.cc lists them).
+std::span<const CommandSpec> CommandTable();
+// Case-insensitive; null if unknown.
+const CommandSpec* FindCommand(std::string_view name);
+
+}  // namespace kvstored::command

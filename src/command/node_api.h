@@ -1,0 +1,65 @@
+// NodeApi: what commands ask of the node as a whole. Implemented by server/, by a fake in tests.
+// Thread-safe: sessions on every thread call it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kvstored/types.h"
+
+namespace kvstored::command {
+
+class NodeApi {
+ public:
+  virtual ~NodeApi() = default;
+
+  // Lines "name:value\r\n" of one INFO section ("server", "replication", ...), without its heading;
+  // empty if the node has nothing to add. Keyspace and per-command figures are the command room's.
+  virtual std::string InfoSection(std::string_view section) = 0;
+  // CONFIG GET: pairs whose name matches the glob.
+  virtual std::vector<std::pair<std::string, std::string>> ConfigGet(std::string_view pattern) = 0;
+  // CONFIG SET: all or nothing; the error's message is what Redis would say after "ERR ".
+  virtual absl::Status ConfigSet(
+      const std::vector<std::pair<std::string, std::string>>& pairs) = 0;
+
+  // ROLE's facts.
+  struct ReplicaFacts {
+    std::string host;
+    uint16_t port = 0;       // front port
+    std::string state;       // connecting, full_sync, catch_up, streaming
+    uint64_t offset = 0;     // sum over shards of the received watermark
+    uint64_t lag_records = 0;
+    bool member = false;
+  };
+  struct RoleFacts {
+    Role role = Role::kPrimary;
+    std::string primary_host;  // replica only
+    uint16_t primary_port = 0;
+    std::string link_state;    // replica only: connect, connecting, sync, connected
+    uint64_t offset = 0;       // sum over shards of appended
+    std::vector<ReplicaFacts> replicas;
+  };
+  virtual RoleFacts RoleNow() = 0;
+
+  // How many replicas have received (persisted) at least positions[i].second of shard
+  // positions[i].first, for all i. WAIT and WAITAOF poll this each tick.
+  virtual uint32_t ReplicasAt(const std::vector<std::pair<ShardId, Seq>>& positions,
+                              bool persisted) = 0;
+  // Has the local log device confirmed the positions?
+  virtual bool LocallyPersisted(const std::vector<std::pair<ShardId, Seq>>& positions) = 0;
+
+  // Control operations that may take time: "promote", "demote", "replicaof HOST PORT", "save",
+  // "bgsave", "shutdown [nosave]", "member list", "status", ... `done` is called exactly once, on any
+  // thread, with a JSON document (or text "OK") or an error whose message follows "ERR ".
+  virtual void Control(std::vector<std::string> words,
+                       std::function<void(absl::StatusOr<std::string>)> done) = 0;
+  // Unix seconds of the newest published checkpoint.
+  virtual int64_t LastSaveUnixSeconds() = 0;
+};
+
+}  // namespace kvstored::command

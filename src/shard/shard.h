@@ -1,0 +1,214 @@
+// A shard: the owner of one part of the key space: its store, its sequence of records, its gate. This
+// file is what commands see. One record format, one Apply: commands encode a record and apply it;
+// recovery, replication and checkpoints hand records to the same Apply.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/task.h"
+#include "kvstored/op_result.h"
+#include "kvstored/types.h"
+#include "record/batch.h"
+#include "record/record.h"
+#include "store/store.h"
+
+namespace kvstored::shard {
+
+// A reply (or anything else) that waits until the shard has committed `dependency`. Intrusive; `release`
+// runs on the shard's thread, in the tick in which the watermark passes.
+struct Gated {
+  void (*release)(Gated* self) = nullptr;
+  Seq dependency = 0;
+  Gated* next = nullptr;
+};
+
+// The commit of one transaction over several shards (P6): the last part whose shard's watermark would
+// pass it lets all of them pass. Shared by the participants, thread-safe.
+struct TxnCommit {
+  uint64_t id = 0;
+  std::atomic<uint32_t> parts_left{0};
+};
+
+// What the node tells all its shards; written by the control side, read by shard threads each tick.
+struct NodeGate {
+  std::atomic<uint8_t> role{0};          // Role; 0 = none yet
+  std::atomic<bool> loading{true};       // recovery or full sync: everything answers -LOADING
+  std::atomic<bool> writable{false};     // primary whose epoch is open
+  std::atomic<bool> no_replicas{false};  // member set incomplete or silent beyond commit_timeout
+  std::atomic<bool> disk_full{false};
+  std::atomic<bool> stepped_down{false};
+  std::atomic<uint8_t> ack{0};           // AckLevel
+  std::atomic<uint32_t> epoch{0};
+};
+
+// A value on its way into the log as a run of parts (P4): it lies whole in its slabs, its parts are
+// emitted as the uncommitted window lets them, and only SetRun gives it an effect.
+struct Run {
+  store::ChainRef chain;
+  uint64_t emitted_bytes = 0;
+  Seq id = 0;  // seq of the first part
+};
+
+struct ShardCounters {
+  uint64_t keyspace_hits = 0;
+  uint64_t keyspace_misses = 0;
+  uint64_t expired_keys = 0;
+  uint64_t records = 0;
+  uint64_t record_bytes = 0;
+  uint64_t gate_waits = 0;     // replies that had to wait for the commit watermark
+  uint64_t parked = 0;         // commands that had to wait for space or for a transaction's end
+};
+
+class ShardThread;
+
+// Shard-local: everything on the owner's thread, but for what says otherwise.
+class Shard {
+ public:
+  struct Options {
+    ShardId id = 0;
+    uint32_t shard_count = 1;
+    memory::RegionPool* pool = nullptr;
+    const base::Digester* digester = nullptr;
+    const NodeGate* gate = nullptr;
+    // Where sealed batches go (log first, then replication); called in the tick.
+    std::function<void(record::BatchRef)> submit;
+    // Reserves bytes of log space before a command runs (P25). False: disk full.
+    std::function<bool(uint64_t bytes)> reserve_log;
+  };
+  explicit Shard(Options options);
+
+  ShardId id() const {
+    return options_.id;
+  }
+
+  // --- Reading. Each call notes what the reply depends on; TakeDependency() collects it. ---
+
+  // Begins a command: forgets noted dependencies.
+  void BeginCommand() {
+    dependency_ = 0;
+  }
+  // The live item or null; an expired one is hidden (but noted: what is hidden was seen, P9).
+  const store::Item* Find(const Key& key);
+  // SCAN, KEYS, DBSIZE, RANDOMKEY: the reply depends on everything applied so far.
+  void NoteApplied() {
+    dependency_ = std::max(dependency_, applied_);
+  }
+  // WATCH: a number that changes whenever the key may have changed (0 = absent; expired counts as
+  // absent).
+  Seq Version(const Key& key);
+  // The seq that the reply of the command since BeginCommand() depends on.
+  Seq dependency() const {
+    return dependency_;
+  }
+  bool IsCommitted(Seq seq) const {
+    return seq <= committed_.load(std::memory_order_relaxed);
+  }
+  // Holds it until dependency is committed. Only if !IsCommitted(gated->dependency).
+  void Gate(Gated* gated);
+
+  // The record clock, Unix milliseconds; constant within a tick. Expiry is judged by it.
+  uint64_t now_ms() const {
+    return now_us_ / 1000;
+  }
+  bool IsExpired(const store::Item& item) const {
+    return item.expiry_ms() != 0 && item.expiry_ms() <= now_ms();
+  }
+  store::Store* store() {
+    return &store_;
+  }
+
+  // --- Writing. Reserve first: what it grants cannot fail for log space or window afterwards. ---
+
+  // May the command that runs now make `record_count` records with `bytes` of keys and values in all?
+  // kOk, or why not; then nothing was changed. kWait: Park() the command and run it again. With
+  // `force` (a transaction that already holds its shards) the uncommitted window is not asked.
+  OpResult Reserve(uint32_t record_count, uint64_t bytes, bool force = false);
+  // key := value (at most kPartBytesMax bytes). kOk or kOutOfMemory (nothing changed).
+  OpResult Set(const Key& key, std::string_view value, uint64_t expiry_ms);
+  // Removes; the key must be present in the store (expired or not).
+  void Delete(const Key& key, uint8_t reason_flag = 0);
+  // Deltas on the present item; bytes at most kPartBytesMax.
+  OpResult Append(const Key& key, std::string_view bytes);
+  OpResult SetRange(const Key& key, uint64_t offset, std::string_view bytes);
+  OpResult SetExpiry(const Key& key, uint64_t expiry_ms);
+  // Removes every item.
+  void Flush();
+
+  // Large values: copy the bytes into a chain (kOutOfMemory possible), emit its parts as far as the
+  // window allows (kWait: Park and call again), then SetRun links it.
+  OpResult MakeRun(std::string_view value, Run* run);
+  OpResult EmitRun(Run* run, const Key& key, bool force = false);
+  OpResult SetRun(const Key& key, Run run, uint64_t expiry_ms);
+
+  // --- Transactions (P27). ---
+
+  // Whole-shard hold. While held by another transaction every command parks.
+  bool TryHold(uint64_t txn_id);
+  void ReleaseHold(uint64_t txn_id);
+  bool IsHeldByOther(uint64_t txn_id) const {
+    return held_by_ != 0 && held_by_ != txn_id;
+  }
+  // Records between BeginTxn and EndTxn are one part of the transaction.
+  void BeginTxn(uint64_t txn_id);
+  // True if the transaction has made records here so far.
+  bool TxnHasRecords() const {
+    return txn_first_ != 0;
+  }
+  // The seq that EndTxn will give the closing record.
+  Seq TxnEndSeq() const {
+    return applied_ + 1;
+  }
+  // Writes the closing record. `commit` counts the participants (null: this shard alone).
+  void EndTxn(std::span<const record::TxnPart> parts, std::shared_ptr<TxnCommit> commit);
+  // Nothing was written: leaves the transaction without a trace.
+  void AbandonTxn();
+
+  // Runs the task (on this thread, in a later tick) when a hold ends or space comes free. FIFO.
+  void Park(base::Task* task);
+  bool HasParked() const {
+    return parked_head_ != nullptr;
+  }
+
+  // --- Records from elsewhere: recovery, replication, checkpoints. ---
+
+  // Applies one verified record to memory. Idempotent: what is older than what it meets is skipped.
+  // kOutOfMemory is possible, kOk otherwise.
+  OpResult Apply(const record::Record& record);
+
+  // --- Watermarks; the atomics may be read by any thread. ---
+
+  Seq applied() const {
+    return applied_;
+  }
+  Seq committed() const {
+    return committed_.load(std::memory_order_acquire);  // partner: AdvanceCommitted
+  }
+  const ShardCounters& counters() const {
+    return counters_;
+  }
+
+  // (the tick's side follows)
+
+ private:
+  Options options_;
+  store::Store store_;
+  Seq applied_ = 0;
+  std::atomic<Seq> committed_{0};
+  Seq dependency_ = 0;
+  uint64_t now_us_ = 0;
+  uint64_t held_by_ = 0;
+  Seq txn_first_ = 0;
+  base::Task* parked_head_ = nullptr;
+  ShardCounters counters_;
+};
+
+}  // namespace kvstored::shard
