@@ -1,5 +1,6 @@
 #include "base/digest.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/check.h"
