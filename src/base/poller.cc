@@ -16,6 +16,8 @@ namespace kvstored::base {
 struct Poller::State {
   int epoll_fd = -1;
   int event_fd = -1;
+  std::array<epoll_event, 256> events;
+  size_t ready = 0;  // of `events`, between Wait and Dispatch
   // fd -> target: readiness that was fetched before a Remove finds nothing here.
   std::unordered_map<int, PollTarget*> targets;
   // Dekker's handshake between a sleeper and its wakers. The owner sets `sleeping`, then looks at
@@ -69,7 +71,7 @@ void Poller::Remove(int fd, PollTarget* target) {
   ::epoll_ctl(state_->epoll_fd, EPOLL_CTL_DEL, fd, nullptr);
 }
 
-uint32_t Poller::Poll(int64_t timeout_us) {
+void Poller::Wait(int64_t timeout_us) {
   int timeout_ms = 0;
   if (timeout_us != 0) {
     state_->sleeping.store(true, std::memory_order_seq_cst);  // partner: Wake
@@ -77,14 +79,18 @@ uint32_t Poller::Poll(int64_t timeout_us) {
       timeout_ms = timeout_us < 0 ? -1 : static_cast<int>((timeout_us + 999) / 1000);
     }
   }
-  std::array<epoll_event, 128> events;
-  const int count = ::epoll_wait(state_->epoll_fd, events.data(), events.size(), timeout_ms);
+  const int count = ::epoll_wait(state_->epoll_fd, state_->events.data(),
+                                 static_cast<int>(state_->events.size()), timeout_ms);
   KVS_CHECK(count >= 0 || errno == EINTR, "errno=%d", errno);
+  state_->ready = count < 0 ? 0 : static_cast<size_t>(count);
   state_->sleeping.store(false, std::memory_order_seq_cst);
   state_->woken.store(false, std::memory_order_seq_cst);
+}
+
+uint32_t Poller::Dispatch() {
   uint32_t told = 0;
-  for (int i = 0; i < count; ++i) {
-    const int fd = events[static_cast<size_t>(i)].data.fd;
+  for (size_t i = 0; i < state_->ready; ++i) {
+    const int fd = state_->events[i].data.fd;
     if (fd == state_->event_fd) {
       uint64_t drained;
       (void)!::read(fd, &drained, sizeof(drained));
@@ -93,9 +99,10 @@ uint32_t Poller::Poll(int64_t timeout_us) {
     const auto found = state_->targets.find(fd);
     if (found != state_->targets.end()) {
       ++told;
-      found->second->OnReady(events[static_cast<size_t>(i)].events);
+      found->second->OnReady(state_->events[i].events);
     }
   }
+  state_->ready = 0;
   return told;
 }
 

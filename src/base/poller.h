@@ -26,9 +26,15 @@ class Poller {
   void Modify(int fd, uint32_t events, PollTarget* target);
   void Remove(int fd, PollTarget* target);
 
-  // Waits at most timeout_us (0: only looks; < 0: for ever) and delivers readiness. Returns how many
-  // targets were told.
-  uint32_t Poll(int64_t timeout_us);
+  // Waits at most timeout_us (0: only looks; < 0: for ever) for readiness, in whole milliseconds rounded
+  // up, and keeps it for Dispatch.
+  void Wait(int64_t timeout_us);
+  // Delivers what Wait found. Returns how many targets were told.
+  uint32_t Dispatch();
+  uint32_t Poll(int64_t timeout_us) {
+    Wait(timeout_us);
+    return Dispatch();
+  }
   // Ends a running or the next Poll early. Thread-safe; a system call only if the owner sleeps.
   void Wake();
 

@@ -56,6 +56,7 @@ struct Run {
   store::ChainRef chain;
   uint64_t emitted_bytes = 0;
   Seq id = 0;  // seq of the first part
+  Seq base_seq = 0;  // the command's own: seq of the item that the value was made from
 };
 
 struct ShardCounters {
@@ -196,18 +197,141 @@ class Shard {
     return counters_;
   }
 
-  // (the tick's side follows)
+  // --- The tick (called by ShardThread only, in this order). ---
+
+  void BeginTick(uint64_t now_us) {
+    now_us_ = now_us;
+  }
+  // Expired items become deletes (primary), freed memory goes back, parked commands run again. True
+  // if there is more to do at once.
+  bool Housekeeping();
+  // Seals the batch and hands it to the log and to replication.
+  void Seal();
+  // `safe`: the lowest watermark that the acknowledgement level asks for. Moves `committed` (P6) and
+  // releases gates. Returns true if it moved.
+  bool AdvanceCommitted(Seq safe);
+  // Called when another shard's part of a transaction was the last: `committed` may move on.
+  void SetWakeOthers(std::function<void()> wake_others) {
+    wake_others_ = std::move(wake_others);
+  }
+  bool HasGated() const {
+    return gated_head_ != nullptr;
+  }
+
+  // --- Replica and recovery. ---
+
+  // A verified batch of live records arrived (and is on its way into the log): kept until it is known
+  // to be committed. Batches come in seq order without a gap.
+  void Receive(record::BatchRef batch);
+  // The primary says so: applies what was received up to there (P11).
+  // kOutOfMemory: stopped short, call again when there is memory.
+  OpResult ApplyCommitted(Seq told);
+  // Applies received records up to `limit` without calling them committed (promotion: the gate opens
+  // when the new member set has acknowledged them).
+  OpResult ApplyReceived(Seq limit);
+  // After recovery: the position from which the log goes on.
+  void SetRecovered(Seq applied, Seq committed);
+  // Drops all items and open runs, forgets received batches: before a full sync.
+  void Reset(Seq position);
+  // Records of unfinished runs and snapshots have no effect any more (recovery's end, promotion, end of
+  // a full sync).
+  void DropOpenRuns() {
+    open_runs_.clear();
+  }
+  // Newest seq held: applied or received.
+  Seq appended() const {
+    return received_.empty() ? applied_ : received_.back()->last_seq;
+  }
+
+  // --- Snapshots: checkpoints and full sync read the store in slices (shard/snapshot.cc). ---
+
+  struct SnapshotCursor {
+    struct Large {
+      std::string key;
+      Seq seq = 0;
+      uint64_t expiry_ms = 0;
+      store::ChainRef chain;
+      uint64_t offset = 0;
+    };
+    uint64_t scan = 0;
+    bool scanned = false;
+    std::deque<Large> large;
+    bool done() const {
+      return scanned && large.empty();
+    }
+  };
+  // The next items from the cursor, about budget_bytes of them, as a snapshot batch whose position is
+  // `applied`. The batch under construction is sealed first, so that the order of submission is the
+  // order of state.
+  record::BatchRef SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_bytes);
+
+  // Opens an epoch: its first record. Primary only, before anything else is written.
+  void BeginEpoch(const Epoch& epoch);
 
  private:
+  struct CrossTxn {
+    Seq first = 0;
+    Seq last = 0;  // 0: still open
+    std::shared_ptr<TxnCommit> commit;
+    bool counted = false;
+  };
+  struct PendingBytes {
+    Seq last = 0;
+    uint64_t bytes = 0;
+  };
+
+  // Encodes the record into the batch as the next seq. Does not apply.
+  void Encode(record::Record* record);
+  // Applies, then encodes: a store without memory leaves no record.
+  OpResult Emit(record::Record* record);
+  void NoteRemoval(const Digest& digest, Seq seq);
+  OpResult ApplyFlush(Seq seq);
+  OpResult ApplyPart(const record::Record& record);
+  OpResult ApplyLink(const record::Record& record);
+  bool ExpireSome();
+  void RunParked();
+  Seq TxnLimit(Seq safe);
+  uint64_t OpenBytes() const {
+    return batch_ ? batch_->bytes.size() : 0;
+  }
+
   Options options_;
   store::Store store_;
   Seq applied_ = 0;
   std::atomic<Seq> committed_{0};
   Seq dependency_ = 0;
   uint64_t now_us_ = 0;
+  uint64_t last_timestamp_us_ = 0;
+
+  std::shared_ptr<record::Batch> batch_;  // under construction
+  uint64_t log_quota_bytes_ = 0;          // log space reserved and not yet used
+  uint64_t uncommitted_bytes_ = 0;        // of sealed batches above `committed`
+  std::deque<PendingBytes> uncommitted_;
+
+  Gated* gated_head_ = nullptr;  // FIFO by rising dependency
+  Gated* gated_tail_ = nullptr;
+
+  // P9: a miss depends on the removal that made it one, until that is committed.
+  absl::flat_hash_map<uint64_t, Seq> removals_;
+  std::deque<std::pair<Seq, uint64_t>> removal_order_;
+  Seq flush_seq_ = 0;
+
   uint64_t held_by_ = 0;
+  uint64_t txn_id_ = 0;
   Seq txn_first_ = 0;
+  std::deque<CrossTxn> txns_;
+
   base::Task* parked_head_ = nullptr;
+  base::Task* parked_tail_ = nullptr;
+  bool parked_may_run_ = false;
+  uint64_t parked_retry_us_ = 0;
+
+  std::deque<record::BatchRef> received_;
+  size_t received_offset_ = 0;  // bytes of received_.front() applied already
+  absl::flat_hash_map<uint64_t, store::ChainBuilder> open_runs_;  // by run id
+  Seq snapshot_seq_max_ = 0;  // newest seq of an item loaded from a snapshot
+
+  std::function<void()> wake_others_;
   ShardCounters counters_;
 };
 

@@ -1,0 +1,43 @@
+#include "shard/record_clock.h"
+
+#include <algorithm>
+
+namespace kvstored::shard {
+
+void RecordClock::RaiseTo(uint64_t timestamp_us) {
+  NowUs();
+  const std::lock_guard lock(mutex_);
+  now_us_ = std::max(now_us_, static_cast<int64_t>(timestamp_us));
+}
+
+void RecordClock::Follow(uint64_t primary_us) {
+  const std::lock_guard lock(mutex_);
+  following_ = true;
+  now_us_ = std::max(now_us_, static_cast<int64_t>(primary_us));
+  monotonic_us_ = clock_->MonotonicUs();
+}
+
+void RecordClock::StopFollowing() {
+  const std::lock_guard lock(mutex_);
+  following_ = false;
+}
+
+uint64_t RecordClock::NowUs() {
+  const std::lock_guard lock(mutex_);
+  const int64_t monotonic_us = clock_->MonotonicUs();
+  const int64_t wall_us = clock_->WallUs();
+  const int64_t elapsed_us = now_us_ == 0 ? 0 : std::max<int64_t>(0, monotonic_us - monotonic_us_);
+  monotonic_us_ = monotonic_us;
+  if (following_) {
+    now_us_ += elapsed_us;
+  } else if (wall_us >= now_us_) {
+    now_us_ = wall_us;
+  } else {
+    now_us_ = std::min(now_us_ + elapsed_us, std::max(wall_us, now_us_ + elapsed_us * 9 / 10));
+  }
+  behind_us_.store(following_ ? 0 : std::max<int64_t>(0, now_us_ - wall_us),
+                   std::memory_order_relaxed);
+  return static_cast<uint64_t>(now_us_);
+}
+
+}  // namespace kvstored::shard

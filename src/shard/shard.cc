@@ -1,0 +1,337 @@
+// What commands do with a shard: read, reserve, write, transact. The tick is in shard_tick.cc, records
+// from elsewhere in shard_apply.cc.
+#include "shard/shard.h"
+
+#include "base/check.h"
+#include "base/endian.h"
+#include "kvstored/limits.h"
+#include "kvstored/record_format.h"
+
+namespace kvstored::shard {
+namespace {
+
+// A run of parts or a batch of deltas costs a header a record; Reserve counts it.
+uint64_t EncodedBound(uint32_t record_count, uint64_t bytes) {
+  return bytes + uint64_t{record_count} * (kRecordHeaderBytes + kRecordAlign);
+}
+
+uint64_t RemovalKey(const Digest& digest) {
+  return digest.high ^ digest.low;
+}
+
+}  // namespace
+
+Shard::Shard(Options options)
+    : options_(std::move(options)), store_(options_.pool, options_.digester) {
+}
+
+const store::Item* Shard::Find(const Key& key) {
+  const store::Item* item = store_.Find(key);
+  if (item != nullptr) {
+    dependency_ = std::max(dependency_, item->seq());
+    if (!IsExpired(*item)) {
+      ++counters_.keyspace_hits;
+      return item;
+    }
+  } else {
+    Seq removal = flush_seq_;
+    if (!removals_.empty()) {
+      const auto found = removals_.find(RemovalKey(key.digest));
+      if (found != removals_.end()) {
+        removal = std::max(removal, found->second);
+      }
+    }
+    dependency_ = std::max(dependency_, removal);
+  }
+  ++counters_.keyspace_misses;
+  return nullptr;
+}
+
+Seq Shard::Version(const Key& key) {
+  const store::Item* item = store_.Find(key);
+  return item == nullptr || IsExpired(*item) ? 0 : item->seq();
+}
+
+void Shard::Gate(Gated* gated) {
+  KVS_CHECK(gated->dependency <= applied_, "dependency=%lu applied=%lu", gated->dependency,
+            applied_);
+  ++counters_.gate_waits;
+  gated->next = nullptr;
+  if (gated_tail_ == nullptr) {
+    gated_head_ = gated;
+  } else {
+    // Rising dependencies keep the list a queue; waiting longer than needed is always safe.
+    gated->dependency = std::max(gated->dependency, gated_tail_->dependency);
+    gated_tail_->next = gated;
+  }
+  gated_tail_ = gated;
+}
+
+OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
+  const NodeGate& gate = *options_.gate;
+  if (!gate.writable.load(std::memory_order_acquire)) {
+    if (gate.loading.load(std::memory_order_relaxed)) {
+      return OpResult::kLoading;
+    }
+    if (gate.stepped_down.load(std::memory_order_relaxed)) {
+      return OpResult::kSteppedDown;
+    }
+    return gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kReplica)
+               ? OpResult::kReadOnly
+               : OpResult::kNoReplicas;
+  }
+  if (gate.no_replicas.load(std::memory_order_relaxed)) {
+    return OpResult::kNoReplicas;
+  }
+  const uint64_t encoded = EncodedBound(record_count, bytes);
+  const uint64_t held = uncommitted_bytes_ + OpenBytes();
+  if (!force && held > 0 && held + encoded > kUncommittedBytesMax / options_.shard_count) {
+    return OpResult::kWait;
+  }
+  if (!options_.pool->WithinBudget(bytes)) {
+    return OpResult::kOutOfMemory;
+  }
+  const uint64_t needed = record::FrameBytes(OpenBytes() + encoded);
+  if (log_quota_bytes_ < needed) {
+    constexpr uint64_t kQuotaStepBytes = 256 << 10;
+    const uint64_t asked = std::max(needed - log_quota_bytes_, kQuotaStepBytes);
+    if (!options_.reserve_log(asked)) {
+      return OpResult::kDiskFull;
+    }
+    log_quota_bytes_ += asked;
+  }
+  return OpResult::kOk;
+}
+
+void Shard::Encode(record::Record* record) {
+  if (!batch_) {
+    batch_ = std::make_shared<record::Batch>();
+    batch_->shard = options_.id;
+    batch_->first_seq = record->seq;
+  }
+  KVS_CHECK(record->seq == applied_ + 1, "seq=%lu applied=%lu", record->seq, applied_);
+  applied_ = record->seq;
+  batch_->last_seq = record->seq;
+  const size_t before = batch_->bytes.size();
+  record::Encode(*record, &batch_->bytes);
+  ++counters_.records;
+  counters_.record_bytes += batch_->bytes.size() - before;
+  dependency_ = std::max(dependency_, record->seq);
+}
+
+OpResult Shard::Emit(record::Record* record) {
+  record->seq = applied_ + 1;
+  record->epoch = options_.gate->epoch.load(std::memory_order_relaxed);
+  record->timestamp_us = now_us_;
+  if (txn_id_ != 0) {
+    record->flags |= kRecordInTxn;
+    if (txn_first_ == 0) {
+      txn_first_ = record->seq;
+      txns_.push_back({.first = record->seq, .last = 0, .commit = nullptr, .counted = false});
+    }
+  }
+  // Parts are inert, and SetRun has linked its chain already.
+  if (record->op != RecordOp::kPart && record->op != RecordOp::kLink) {
+    const OpResult applied = Apply(*record);
+    if (applied != OpResult::kOk) {
+      if (txn_first_ == record->seq) {
+        txn_first_ = 0;
+        txns_.pop_back();
+      }
+      return applied;
+    }
+  }
+  Encode(record);
+  return OpResult::kOk;
+}
+
+OpResult Shard::Set(const Key& key, std::string_view value, uint64_t expiry_ms) {
+  KVS_CHECK(value.size() <= kPartBytesMax, "value_bytes=%zu", value.size());
+  record::Record record{.digest = key.digest,
+                        .op = RecordOp::kSet,
+                        .expiry_ms = expiry_ms,
+                        .key = key.bytes,
+                        .value = value};
+  return Emit(&record);
+}
+
+void Shard::Delete(const Key& key, uint8_t reason_flag) {
+  record::Record record{
+      .digest = key.digest, .op = RecordOp::kDelete, .flags = reason_flag, .key = key.bytes};
+  const OpResult result = Emit(&record);
+  KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
+  if ((reason_flag & kRecordExpired) != 0) {
+    ++counters_.expired_keys;
+  }
+}
+
+OpResult Shard::Append(const Key& key, std::string_view bytes) {
+  const store::Item* item = store_.Find(key);
+  KVS_CHECK(item != nullptr && bytes.size() <= kPartBytesMax, "bytes=%zu", bytes.size());
+  record::Record record{.digest = key.digest,
+                        .op = RecordOp::kAppend,
+                        .aux = item->seq(),
+                        .key = key.bytes,
+                        .value = bytes};
+  return Emit(&record);
+}
+
+OpResult Shard::SetRange(const Key& key, uint64_t offset, std::string_view bytes) {
+  const store::Item* item = store_.Find(key);
+  KVS_CHECK(item != nullptr && bytes.size() <= kPartBytesMax, "bytes=%zu", bytes.size());
+  std::string value(8, '\0');
+  base::StoreBe64(value.data(), offset);
+  value.append(bytes);
+  record::Record record{.digest = key.digest,
+                        .op = RecordOp::kSetRange,
+                        .aux = item->seq(),
+                        .key = key.bytes,
+                        .value = value};
+  return Emit(&record);
+}
+
+OpResult Shard::SetExpiry(const Key& key, uint64_t expiry_ms) {
+  const store::Item* item = store_.Find(key);
+  KVS_CHECK(item != nullptr, "expiry_ms=%lu", expiry_ms);
+  record::Record record{.digest = key.digest,
+                        .op = RecordOp::kSetExpiry,
+                        .expiry_ms = expiry_ms,
+                        .aux = item->seq(),
+                        .key = key.bytes};
+  return Emit(&record);
+}
+
+void Shard::Flush() {
+  record::Record record{.op = RecordOp::kFlush};
+  const OpResult result = Emit(&record);
+  KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
+}
+
+OpResult Shard::MakeRun(std::string_view value, Run* run) {
+  store::ChainBuilder builder = store_.NewChain(value.size());
+  if (const OpResult written = builder.Write(value); written != OpResult::kOk) {
+    return written;
+  }
+  *run = Run{.chain = builder.Finish(), .emitted_bytes = 0, .id = 0};
+  return OpResult::kOk;
+}
+
+OpResult Shard::EmitRun(Run* run, const Key& key, bool force) {
+  const uint64_t total_bytes = run->chain.size_bytes();
+  std::string piece;
+  while (run->emitted_bytes < total_bytes) {
+    const uint64_t piece_bytes = std::min<uint64_t>(kPartBytesMax, total_bytes - run->emitted_bytes);
+    const OpResult reserved = Reserve(1, key.bytes.size() + piece_bytes, force);
+    if (reserved != OpResult::kOk) {
+      return reserved;
+    }
+    piece.resize(piece_bytes);
+    run->chain.CopyTo(run->emitted_bytes, piece.data(), piece_bytes);
+    record::Record record{.digest = key.digest,
+                          .op = RecordOp::kPart,
+                          .expiry_ms = total_bytes,
+                          .aux = run->id,
+                          .key = key.bytes,
+                          .value = piece};
+    // A part never belongs to a transaction: only its link has an effect.
+    const uint64_t txn_id = std::exchange(txn_id_, 0);
+    const OpResult emitted = Emit(&record);
+    txn_id_ = txn_id;
+    KVS_CHECK(emitted == OpResult::kOk, "emitted=%d", static_cast<int>(emitted));
+    if (run->id == 0) {
+      run->id = record.seq;
+    }
+    run->emitted_bytes += piece_bytes;
+    // One part is the largest record: sealing here keeps batches small enough for ring and log.
+    Seal();
+  }
+  return OpResult::kOk;
+}
+
+OpResult Shard::SetRun(const Key& key, Run run, uint64_t expiry_ms) {
+  const uint64_t total_bytes = run.chain.size_bytes();
+  KVS_CHECK(run.id != 0 && run.emitted_bytes == total_bytes, "emitted=%lu total=%lu",
+            run.emitted_bytes, total_bytes);
+  const OpResult put = store_.PutChain(key, std::move(run.chain), expiry_ms, applied_ + 1);
+  if (put != OpResult::kOk) {
+    return put;
+  }
+  std::string value(8, '\0');
+  base::StoreBe64(value.data(), total_bytes);
+  record::Record record{.digest = key.digest,
+                        .op = RecordOp::kLink,
+                        .expiry_ms = expiry_ms,
+                        .aux = run.id,
+                        .key = key.bytes,
+                        .value = value};
+  return Emit(&record);
+}
+
+bool Shard::TryHold(uint64_t txn_id) {
+  KVS_CHECK(txn_id != 0, "shard=%u", options_.id);
+  if (held_by_ != 0) {
+    return held_by_ == txn_id;
+  }
+  held_by_ = txn_id;
+  return true;
+}
+
+void Shard::ReleaseHold(uint64_t txn_id) {
+  KVS_CHECK(held_by_ == txn_id && txn_id_ == 0, "held_by=%lu txn=%lu open=%lu", held_by_, txn_id,
+            txn_id_);
+  held_by_ = 0;
+  parked_may_run_ = true;
+}
+
+void Shard::BeginTxn(uint64_t txn_id) {
+  KVS_CHECK(txn_id_ == 0 && txn_id != 0, "open=%lu txn=%lu", txn_id_, txn_id);
+  txn_id_ = txn_id;
+  txn_first_ = 0;
+}
+
+void Shard::EndTxn(std::span<const record::TxnPart> parts, std::shared_ptr<TxnCommit> commit) {
+  KVS_CHECK(txn_id_ != 0 && txn_first_ != 0, "txn=%lu first=%lu", txn_id_, txn_first_);
+  const std::string value = record::EncodeTxnParts(parts);
+  record::Record record{.op = RecordOp::kTxnEnd, .aux = txn_id_, .value = value};
+  const OpResult result = Emit(&record);
+  KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
+  txns_.back().last = record.seq;
+  txns_.back().commit = std::move(commit);
+  txn_id_ = 0;
+  txn_first_ = 0;
+}
+
+void Shard::AbandonTxn() {
+  KVS_CHECK(txn_first_ == 0, "first=%lu", txn_first_);
+  txn_id_ = 0;
+}
+
+void Shard::Park(base::Task* task) {
+  ++counters_.parked;
+  task->next = nullptr;
+  if (parked_tail_ == nullptr) {
+    parked_head_ = task;
+  } else {
+    parked_tail_->next = task;
+  }
+  parked_tail_ = task;
+}
+
+void Shard::NoteRemoval(const Digest& digest, Seq seq) {
+  if (seq <= committed()) {
+    return;
+  }
+  removals_[RemovalKey(digest)] = seq;
+  removal_order_.emplace_back(seq, RemovalKey(digest));
+}
+
+void Shard::BeginEpoch(const Epoch& epoch) {
+  std::string value(12, '\0');
+  base::StoreBe32(value.data(), epoch.number);
+  base::StoreBe64(value.data() + 4, epoch.id);
+  record::Record record{.op = RecordOp::kEpochBegin, .value = value};
+  const OpResult result = Emit(&record);
+  KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
+}
+
+}  // namespace kvstored::shard

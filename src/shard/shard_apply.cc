@@ -1,0 +1,196 @@
+// Records from elsewhere: the one Apply that recovery, replication, checkpoints and the primary's own
+// commands end in. Idempotent: what is older than what it meets is skipped, so a fuzzy snapshot with the
+// log replayed over it, any number of times, gives the same state.
+#include "base/check.h"
+#include "base/endian.h"
+#include "kvstored/record_format.h"
+#include "shard/shard.h"
+
+namespace kvstored::shard {
+namespace {
+
+// Runs of snapshots are named by their item's seq, which a live run's first part may equal.
+uint64_t RunKey(const record::Record& record) {
+  const uint64_t id = record.aux != 0 ? record.aux : record.seq;
+  return (record.flags & kRecordSnapshot) != 0 ? id | (uint64_t{1} << 63) : id;
+}
+
+}  // namespace
+
+OpResult Shard::Apply(const record::Record& record) {
+  const Key key{.bytes = record.key, .digest = record.digest};
+  if ((record.flags & kRecordSnapshot) != 0) {
+    snapshot_seq_max_ = std::max(snapshot_seq_max_, record.seq);
+  }
+  switch (record.op) {
+    case RecordOp::kSet: {
+      const store::Item* item = store_.Find(key);
+      if (item != nullptr && item->seq() >= record.seq) {
+        return OpResult::kOk;
+      }
+      return store_.Put(key, record.value, record.expiry_ms, record.seq);
+    }
+    case RecordOp::kDelete: {
+      const store::Item* item = store_.Find(key);
+      if (item != nullptr && item->seq() < record.seq) {
+        store_.Erase(key);
+        NoteRemoval(record.digest, record.seq);
+      }
+      return OpResult::kOk;
+    }
+    case RecordOp::kAppend:
+    case RecordOp::kSetRange:
+    case RecordOp::kSetExpiry: {
+      const store::Item* item = store_.Find(key);
+      if (item == nullptr || item->seq() != record.aux) {
+        return OpResult::kOk;  // it changed another version: that item's own record tells the rest
+      }
+      if (record.op == RecordOp::kAppend) {
+        return store_.Append(key, record.value, record.seq);
+      }
+      if (record.op == RecordOp::kSetExpiry) {
+        return store_.SetExpiry(key, record.expiry_ms, record.seq);
+      }
+      if (record.value.size() < 8) {
+        return OpResult::kOk;
+      }
+      return store_.SetRange(key, base::LoadBe64(record.value.data()), record.value.substr(8),
+                             record.seq);
+    }
+    case RecordOp::kFlush:
+      return ApplyFlush(record.seq);
+    case RecordOp::kPart:
+      return ApplyPart(record);
+    case RecordOp::kLink:
+      return ApplyLink(record);
+    case RecordOp::kTxnEnd:
+    case RecordOp::kEpochBegin:
+      return OpResult::kOk;
+  }
+  return OpResult::kOk;
+}
+
+OpResult Shard::ApplyFlush(Seq seq) {
+  if (snapshot_seq_max_ <= seq) {
+    store_.Clear();
+  } else {
+    // Replay over a snapshot that was read later: only what is older goes.
+    struct Older {
+      Seq seq;
+      std::vector<std::string> keys;
+    } older{seq, {}};
+    uint64_t cursor = 0;
+    do {
+      cursor = store_.Scan(
+          cursor, 1024,
+          [](void* context, const store::Item& item) {
+            auto* o = static_cast<Older*>(context);
+            if (item.seq() < o->seq) {
+              o->keys.emplace_back(item.key());
+            }
+          },
+          &older);
+      for (const std::string& key : older.keys) {
+        store_.Erase({.bytes = key, .digest = options_.digester->Of(key)});
+      }
+      older.keys.clear();
+    } while (cursor != 0);
+  }
+  if (seq > committed()) {
+    flush_seq_ = seq;
+  }
+  return OpResult::kOk;
+}
+
+OpResult Shard::ApplyPart(const record::Record& record) {
+  const uint64_t id = RunKey(record);
+  const bool first = record.aux == 0 || ((record.flags & kRecordSnapshot) != 0);
+  auto found = open_runs_.find(id);
+  if (found == open_runs_.end()) {
+    if (!first) {
+      return OpResult::kOk;  // its first part was before the start of what we replay: never linked
+    }
+    found = open_runs_.emplace(id, store_.NewChain(record.expiry_ms)).first;
+  }
+  if (found->second.written_bytes() + record.value.size() > record.expiry_ms) {
+    open_runs_.erase(found);
+    return OpResult::kOk;
+  }
+  return found->second.Write(record.value);
+}
+
+OpResult Shard::ApplyLink(const record::Record& record) {
+  const auto found = open_runs_.find(RunKey(record));
+  if (found == open_runs_.end() || record.value.size() != 8 ||
+      found->second.written_bytes() != base::LoadBe64(record.value.data())) {
+    return OpResult::kOk;
+  }
+  store::ChainRef chain = found->second.Finish();
+  open_runs_.erase(found);
+  const Key key{.bytes = record.key, .digest = record.digest};
+  const store::Item* item = store_.Find(key);
+  if (item != nullptr && item->seq() >= record.seq) {
+    return OpResult::kOk;
+  }
+  return store_.PutChain(key, std::move(chain), record.expiry_ms, record.seq);
+}
+
+void Shard::Receive(record::BatchRef batch) {
+  KVS_CHECK(batch->first_seq == appended() + 1, "first=%lu appended=%lu", batch->first_seq,
+            appended());
+  received_.push_back(std::move(batch));
+}
+
+OpResult Shard::ApplyReceived(Seq limit) {
+  while (!received_.empty() && applied_ < limit) {
+    const record::Batch& batch = *received_.front();
+    while (received_offset_ < batch.bytes.size() && applied_ < limit) {
+      record::Record record;
+      size_t size_bytes = 0;
+      const auto decoded = record::Decode(std::span(batch.bytes).subspan(received_offset_), &record,
+                                          &size_bytes);
+      // It was verified when it arrived and nobody may have touched it since.
+      KVS_CHECK(decoded == record::DecodeResult::kOk && record.seq == applied_ + 1,
+                "decoded=%d seq=%lu applied=%lu", static_cast<int>(decoded), record.seq, applied_);
+      if (const OpResult result = Apply(record); result != OpResult::kOk) {
+        return result;
+      }
+      applied_ = record.seq;
+      received_offset_ += size_bytes;
+    }
+    if (received_offset_ == batch.bytes.size()) {
+      received_.pop_front();
+      received_offset_ = 0;
+    }
+  }
+  return OpResult::kOk;
+}
+
+OpResult Shard::ApplyCommitted(Seq told) {
+  const OpResult result = ApplyReceived(told);
+  AdvanceCommitted(applied_);
+  return result;
+}
+
+void Shard::SetRecovered(Seq applied, Seq committed) {
+  applied_ = applied;
+  committed_.store(std::min(applied, committed), std::memory_order_release);
+}
+
+void Shard::Reset(Seq position) {
+  store_.Clear();
+  open_runs_.clear();
+  received_.clear();
+  received_offset_ = 0;
+  removals_.clear();
+  removal_order_.clear();
+  txns_.clear();
+  uncommitted_.clear();
+  uncommitted_bytes_ = 0;
+  flush_seq_ = 0;
+  snapshot_seq_max_ = 0;
+  applied_ = position;
+  committed_.store(position, std::memory_order_release);
+}
+
+}  // namespace kvstored::shard

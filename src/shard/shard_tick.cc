@@ -1,0 +1,146 @@
+// The shard's part of the tick: expiry, parked commands, sealing, the commit watermark, the gate.
+#include "base/check.h"
+#include "kvstored/limits.h"
+#include "kvstored/record_format.h"
+#include "shard/shard.h"
+
+namespace kvstored::shard {
+namespace {
+
+constexpr uint32_t kExpiryBudget = 256;         // index entries looked at a tick
+constexpr uint64_t kParkedRetryUs = 10'000;     // node states may have changed meanwhile
+
+}  // namespace
+
+bool Shard::ExpireSome() {
+  if (store_.counters().expiring_count == 0 || held_by_ != 0) {
+    return false;
+  }
+  std::vector<std::string> keys;
+  store_.CollectExpired(
+      now_ms(), kExpiryBudget,
+      [](void* context, const store::Item& item) {
+        static_cast<std::vector<std::string>*>(context)->emplace_back(item.key());
+      },
+      &keys);
+  for (const std::string& bytes : keys) {
+    // Only the primary decides, and only while its set acknowledges (P8): Reserve says.
+    if (Reserve(1, bytes.size()) != OpResult::kOk) {
+      return false;
+    }
+    const Key key{.bytes = bytes, .digest = options_.digester->Of(bytes)};
+    const store::Item* item = store_.Find(key);
+    if (item != nullptr && IsExpired(*item)) {
+      Delete(key, kRecordExpired);
+    }
+  }
+  return keys.size() * 4 > kExpiryBudget;  // a quarter was expired: go on, as Redis' cycle does
+}
+
+void Shard::RunParked() {
+  if (parked_head_ == nullptr) {
+    return;
+  }
+  if (!parked_may_run_ && now_us_ < parked_retry_us_) {
+    return;
+  }
+  parked_may_run_ = false;
+  parked_retry_us_ = now_us_ + kParkedRetryUs;
+  base::Task* task = parked_head_;
+  parked_head_ = nullptr;
+  parked_tail_ = nullptr;
+  while (task != nullptr) {
+    base::Task* next = task->next;  // running it may park it again
+    task->run(task);
+    task = next;
+  }
+}
+
+bool Shard::Housekeeping() {
+  RunParked();
+  bool more = false;
+  if (options_.gate->writable.load(std::memory_order_acquire)) {
+    more = ExpireSome();
+  }
+  return store_.Tick() || more;
+}
+
+void Shard::Seal() {
+  if (!batch_) {
+    return;
+  }
+  const uint64_t bytes = batch_->bytes.size();
+  const uint64_t frame_bytes = record::FrameBytes(bytes);
+  // Records of the control side (epoch_begin) come out of the reserve of the log.
+  log_quota_bytes_ -= std::min(log_quota_bytes_, frame_bytes);
+  batch_->committed = committed();
+  batch_->clock_us = now_us_;
+  uncommitted_bytes_ += bytes;
+  uncommitted_.push_back({.last = batch_->last_seq, .bytes = bytes});
+  record::BatchRef sealed = std::move(batch_);
+  batch_ = nullptr;
+  options_.submit(std::move(sealed));
+}
+
+// The highest seq up to `safe` that ends inside no transaction whose other parts are missing.
+Seq Shard::TxnLimit(Seq safe) {
+  while (!txns_.empty()) {
+    CrossTxn& front = txns_.front();
+    if (front.first > safe) {
+      break;
+    }
+    if (front.last == 0 || front.last > safe) {
+      return front.first - 1;
+    }
+    if (front.commit != nullptr) {
+      if (!front.counted) {
+        front.counted = true;
+        // Partner: the load below on the other shards' threads.
+        if (front.commit->parts_left.fetch_sub(1, std::memory_order_acq_rel) == 1 &&
+            wake_others_) {
+          wake_others_();
+        }
+      }
+      if (front.commit->parts_left.load(std::memory_order_acquire) != 0) {
+        return front.first - 1;
+      }
+    }
+    txns_.pop_front();
+  }
+  return safe;
+}
+
+bool Shard::AdvanceCommitted(Seq safe) {
+  const Seq before = committed();
+  const Seq target = TxnLimit(std::min(safe, applied_));
+  if (target <= before) {
+    return false;
+  }
+  committed_.store(target, std::memory_order_release);  // partner: committed()
+  while (!uncommitted_.empty() && uncommitted_.front().last <= target) {
+    uncommitted_bytes_ -= uncommitted_.front().bytes;
+    uncommitted_.pop_front();
+    parked_may_run_ = true;
+  }
+  while (!removal_order_.empty() && removal_order_.front().first <= target) {
+    const auto found = removals_.find(removal_order_.front().second);
+    if (found != removals_.end() && found->second <= target) {
+      removals_.erase(found);
+    }
+    removal_order_.pop_front();
+  }
+  if (flush_seq_ <= target) {
+    flush_seq_ = 0;
+  }
+  while (gated_head_ != nullptr && gated_head_->dependency <= target) {
+    Gated* gated = gated_head_;
+    gated_head_ = gated->next;
+    if (gated_head_ == nullptr) {
+      gated_tail_ = nullptr;
+    }
+    gated->release(gated);
+  }
+  return true;
+}
+
+}  // namespace kvstored::shard
