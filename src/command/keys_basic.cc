@@ -1,0 +1,121 @@
+// TYPE OBJECT MEMORY DEL UNLINK EXISTS TOUCH.
+#include <string>
+
+#include "command/keys.h"
+#include "command/numbers.h"
+#include "command/subcommand.h"
+#include "command/write_effects.h"
+
+namespace kvstored::command {
+namespace {
+
+// Redis stores short strings inside the object's header.
+constexpr uint64_t kEmbeddedBytesMax = 44;
+// What an item costs beside its bytes: header, index entry, expiry.
+constexpr uint64_t kItemOverheadBytes = 16 + 11;
+constexpr uint64_t kExpiryBytes = 8;
+
+std::string_view EncodingOf(const store::Item& item) {
+  int64_t number = 0;
+  if (!item.is_chain() && ParseInt64(item.value(), &number)) {
+    return "int";
+  }
+  return item.value_bytes() <= kEmbeddedBytesMax ? "embstr" : "raw";
+}
+
+}  // namespace
+
+OpResult HandleType(ShardCall& call) {
+  call.out->Simple(call.shard->Find(call.keys[0]) == nullptr ? "none" : "string");
+  return OpResult::kOk;
+}
+
+OpResult HandleObject(ShardCall& call) {
+  const std::string_view word = call.args[1];
+  if (!EqualsIgnoreCase(word, "encoding")) {
+    WriteUnknownSubcommand(*call.out, "OBJECT", word);
+    return OpResult::kOk;
+  }
+  if (call.args.size() != 3) {
+    WriteSubcommandArity(*call.out, "object", "encoding");
+    return OpResult::kOk;
+  }
+  const store::Item* item = call.shard->Find(call.keys[0]);
+  if (item == nullptr) {
+    call.out->Null();
+  } else {
+    call.out->Bulk(EncodingOf(*item));
+  }
+  return OpResult::kOk;
+}
+
+OpResult HandleMemory(ShardCall& call) {
+  const std::string_view word = call.args[1];
+  if (!EqualsIgnoreCase(word, "usage")) {
+    WriteUnknownSubcommand(*call.out, "MEMORY", word);
+    return OpResult::kOk;
+  }
+  // SAMPLES is for nested values, which there are none of: checked and not used.
+  for (size_t i = 3; i < call.args.size(); i += 2) {
+    int64_t samples = 0;
+    if (!EqualsIgnoreCase(call.args[i], "samples") || i + 1 == call.args.size()) {
+      call.out->Error(kErrSyntax);
+      return OpResult::kOk;
+    }
+    if (!ParseInt64(call.args[i + 1], &samples)) {
+      call.out->Error(kErrNotInteger);
+      return OpResult::kOk;
+    }
+    if (samples < 0) {
+      call.out->Error(kErrSyntax);
+      return OpResult::kOk;
+    }
+  }
+  const store::Item* item = call.shard->Find(call.keys[0]);
+  if (item == nullptr) {
+    call.out->Null();
+    return OpResult::kOk;
+  }
+  const uint64_t bytes = kItemOverheadBytes + (item->expiry_ms() == 0 ? 0 : kExpiryBytes) +
+                         item->key().size() + item->value_bytes();
+  call.out->Integer(static_cast<int64_t>(bytes));
+  return OpResult::kOk;
+}
+
+OpResult HandleDel(ShardCall& call) {
+  // Counted first: a reservation covers all deletes of this shard or none is made.
+  uint32_t present = 0;
+  uint64_t bytes = 0;
+  for (const Key& key : call.keys) {
+    if (call.shard->Find(key) != nullptr) {
+      ++present;
+      bytes += key.bytes.size();
+    }
+  }
+  int64_t deleted = 0;
+  if (present > 0) {
+    const OpResult reserved = call.shard->Reserve(present, bytes, call.force);
+    if (reserved != OpResult::kOk) {
+      return reserved;
+    }
+    for (const Key& key : call.keys) {
+      if (call.shard->Find(key) != nullptr) {  // a key named twice is deleted once
+        call.shard->Delete(key);
+        ++deleted;
+      }
+    }
+  }
+  call.out->Integer(deleted);
+  return OpResult::kOk;
+}
+
+OpResult HandleExists(ShardCall& call) {
+  int64_t present = 0;
+  for (const Key& key : call.keys) {
+    present += call.shard->Find(key) != nullptr ? 1 : 0;
+  }
+  call.out->Integer(present);
+  return OpResult::kOk;
+}
+
+}  // namespace kvstored::command
