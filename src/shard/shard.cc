@@ -212,7 +212,7 @@ OpResult Shard::MakeRun(std::string_view value, Run* run) {
   if (const OpResult written = builder.Write(value); written != OpResult::kOk) {
     return written;
   }
-  *run = Run{.chain = builder.Finish(), .emitted_bytes = 0, .id = 0};
+  *run = Run{.chain = builder.Finish(), .emitted_bytes = 0, .id = 0, .open = nullptr};
   return OpResult::kOk;
 }
 
@@ -240,6 +240,8 @@ OpResult Shard::EmitRun(Run* run, const Key& key, bool force) {
     KVS_CHECK(emitted == OpResult::kOk, "emitted=%d", static_cast<int>(emitted));
     if (run->id == 0) {
       run->id = record.seq;
+      run->open = std::make_shared<const Seq>(record.seq);
+      emitting_.push_back(run->open);
     }
     run->emitted_bytes += piece_bytes;
     // One part is the largest record: sealing here keeps batches small enough for ring and log.

@@ -82,6 +82,8 @@ class Shard {
     const NodeGate* gate = nullptr;
     // Where sealed batches go (log first, then replication); called in the tick.
     std::function<void(record::BatchRef)> submit;
+    // The commit watermark moved (on the shard's thread): told to replicas with the next batch.
+    std::function<void(Seq committed)> committed_moved;
     // Reserves bytes of log space before a command runs (P25). False: disk full.
     std::function<bool(uint64_t bytes)> reserve_log;
   };
@@ -229,6 +231,9 @@ class Shard {
   // Applies received records up to `limit` without calling them committed (promotion: the gate opens
   // when the new member set has acknowledged them).
   OpResult ApplyReceived(Seq limit);
+  // Full sync: when `applied` is exactly `end`, is the state's hash `hash`? Calls done(equal) then, at
+  // once if it is there already. Only while applied <= end.
+  void VerifyAt(Seq end, uint64_t hash, std::function<void(bool equal)> done);
   // After recovery: the position from which the log goes on.
   void SetRecovered(Seq applied, Seq committed);
   // Drops all items and open runs, forgets received batches: before a full sync.
@@ -264,6 +269,10 @@ class Shard {
   // `applied`. The batch under construction is sealed first, so that the order of submission is the
   // order of state.
   record::BatchRef SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_bytes);
+
+  // First seq that log, checkpoint and catch-up must reach back to: applied + 1, or the first part of the
+  // oldest run that this primary has begun and not linked (P4).
+  Seq OldestOpen();
 
   // Opens an epoch: its first record. Primary only, before anything else is written.
   void BeginEpoch(const Epoch& epoch);
@@ -327,8 +336,16 @@ class Shard {
   uint64_t parked_retry_us_ = 0;
 
   std::deque<record::BatchRef> received_;
+  struct Verification {
+    Seq end = 0;
+    uint64_t hash = 0;
+    std::function<void(bool)> done;
+  };
+  void VerifyIfReached();
+  Verification verification_;
   size_t received_offset_ = 0;  // bytes of received_.front() applied already
   absl::flat_hash_map<uint64_t, store::ChainBuilder> open_runs_;  // by run id
+  std::vector<std::weak_ptr<const Seq>> emitting_;  // runs of commands under way here
   Seq snapshot_seq_max_ = 0;  // newest seq of an item loaded from a snapshot
 
   std::function<void()> wake_others_;

@@ -157,6 +157,7 @@ OpResult Shard::ApplyReceived(Seq limit) {
       }
       applied_ = record.seq;
       received_offset_ += size_bytes;
+      VerifyIfReached();
     }
     if (received_offset_ == batch.bytes.size()) {
       received_.pop_front();
@@ -164,6 +165,18 @@ OpResult Shard::ApplyReceived(Seq limit) {
     }
   }
   return OpResult::kOk;
+}
+
+void Shard::VerifyAt(Seq end, uint64_t hash, std::function<void(bool equal)> done) {
+  KVS_CHECK(applied_ <= end, "applied=%lu end=%lu", applied_, end);
+  verification_ = {.end = end, .hash = hash, .done = std::move(done)};
+  VerifyIfReached();
+}
+
+void Shard::VerifyIfReached() {
+  if (verification_.done && applied_ == verification_.end) {
+    std::exchange(verification_.done, nullptr)(store_.StateHash() == verification_.hash);
+  }
 }
 
 OpResult Shard::ApplyCommitted(Seq told) {
@@ -182,6 +195,7 @@ void Shard::Reset(Seq position) {
   open_runs_.clear();
   received_.clear();
   received_offset_ = 0;
+  verification_ = {};
   removals_.clear();
   removal_order_.clear();
   txns_.clear();

@@ -117,6 +117,9 @@ bool Shard::AdvanceCommitted(Seq safe) {
     return false;
   }
   committed_.store(target, std::memory_order_release);  // partner: committed()
+  if (options_.committed_moved) {
+    options_.committed_moved(target);
+  }
   while (!uncommitted_.empty() && uncommitted_.front().last <= target) {
     uncommitted_bytes_ -= uncommitted_.front().bytes;
     uncommitted_.pop_front();

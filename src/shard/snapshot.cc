@@ -81,6 +81,16 @@ bool WriteLarge(Shard::SnapshotCursor::Large* large, const Digest& digest, bool 
 
 }  // namespace
 
+Seq Shard::OldestOpen() {
+  Seq oldest = applied_ + 1;
+  std::erase_if(emitting_, [&oldest](const std::weak_ptr<const Seq>& run) {
+    const auto id = run.lock();
+    oldest = id ? std::min(oldest, *id) : oldest;
+    return id == nullptr;
+  });
+  return oldest;
+}
+
 record::BatchRef Shard::SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_bytes) {
   Seal();
   auto batch = std::make_shared<record::Batch>();
