@@ -12,7 +12,8 @@
 
 namespace kvstored::record {
 
-// A record without its bytes' encoding. As result of Decode it borrows key and value from the input.
+// A record without its bytes' encoding. As result of Decode it borrows key and value from the
+// input.
 struct Record {
   Seq seq = 0;
   Digest digest;

@@ -1,0 +1,40 @@
+// One file of the disk device.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kvstored/nvm_device.h"
+
+namespace kvstored::nvm {
+
+// Thread-compatible as NvmFile says. What a crash leaves: any subset of the pages written since the
+// last successful Persist, each perhaps torn at a sector.
+class DiskFile : public NvmFile {
+ public:
+  // Takes the descriptor over.
+  DiskFile(int fd, std::string path, uint64_t size_bytes);
+  ~DiskFile() override;
+
+  absl::Status Write(uint64_t offset, std::span<const iovec> pieces) override;
+  absl::Status Persist() override;
+  absl::Status Read(uint64_t offset, std::span<uint8_t> out) override;
+  uint64_t size_bytes() const override {
+    return size_bytes_.load(std::memory_order_relaxed);
+  }
+
+  // Fills [0, size_bytes) with zeros that are really written, so that later writes change no
+  // metadata (an fdatasync then costs one device write, no journal commit).
+  absl::Status Prewrite(uint64_t size_bytes);
+
+ private:
+  absl::Status WriteSome(uint64_t* offset, std::span<const iovec> pieces);
+
+  const int fd_;
+  const std::string path_;
+  std::atomic<uint64_t> size_bytes_;  // written by the one writer, read by anyone
+};
+
+}  // namespace kvstored::nvm
