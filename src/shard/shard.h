@@ -56,7 +56,8 @@ struct Run {
   store::ChainRef chain;
   uint64_t emitted_bytes = 0;
   Seq id = 0;  // seq of the first part
-  Seq base_seq = 0;  // the command's own: seq of the item that the value was made from
+  // Keeps the run among the shard's open ones (P4) for as long as this object lives.
+  std::shared_ptr<const Seq> open;
 };
 
 struct ShardCounters {
@@ -91,6 +92,9 @@ class Shard {
 
   ShardId id() const {
     return options_.id;
+  }
+  uint32_t shard_count() const {
+    return options_.shard_count;
   }
 
   // --- Reading. Each call notes what the reply depends on; TakeDependency() collects it. ---
