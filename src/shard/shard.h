@@ -58,6 +58,8 @@ struct Run {
   Seq id = 0;  // seq of the first part
   // Keeps the run among the shard's open ones (P4) for as long as this object lives.
   std::shared_ptr<const Seq> open;
+  // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
+  Seq base_seq = 0;
 };
 
 struct ShardCounters {
