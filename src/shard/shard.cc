@@ -212,7 +212,10 @@ OpResult Shard::MakeRun(std::string_view value, Run* run) {
   if (const OpResult written = builder.Write(value); written != OpResult::kOk) {
     return written;
   }
-  *run = Run{.chain = builder.Finish(), .emitted_bytes = 0, .id = 0, .open = nullptr};
+  run->chain = builder.Finish();
+  run->emitted_bytes = 0;
+  run->id = 0;
+  run->open = nullptr;
   return OpResult::kOk;
 }
 

@@ -55,7 +55,8 @@ struct NodeGate {
 struct Run {
   store::ChainRef chain;
   uint64_t emitted_bytes = 0;
-  Seq id = 0;  // seq of the first part
+  Seq id = 0;        // seq of the first part
+  Seq base_seq = 0;  // the command's own: seq of the item that the value was made from
   // Keeps the run among the shard's open ones (P4) for as long as this object lives.
   std::shared_ptr<const Seq> open;
   // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
