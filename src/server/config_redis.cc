@@ -1,0 +1,237 @@
+// CONFIG GET and SET: own keys under their own names, and the Redis names that clients and tools
+// read, mapped. Error texts as Redis 7.0.15 (src/config.c there).
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_format.h"
+#include "server/config.h"
+#include "server/config_text.h"
+
+namespace kvstored::server {
+namespace {
+
+enum class Form : uint8_t { kText, kBytes, kSeconds, kSync, kLevel };
+
+// A Redis name that stands for a key of ours.
+struct Mapped {
+  const char* name;
+  const char* key;
+  Form form;
+};
+constexpr std::array<Mapped, 10> kMapped = {{
+    {"appendfsync", "log.sync", Form::kSync},
+    {"bind", "server.bind", Form::kText},
+    {"dir", "server.data_dir", Form::kText},
+    {"io-threads", "server.threads", Form::kText},
+    {"loglevel", "server.log_level", Form::kLevel},
+    {"maxclients", "server.maxclients", Form::kText},
+    {"maxmemory", "memory.max_memory", Form::kBytes},
+    {"maxmemory-policy", "memory.eviction", Form::kText},
+    {"port", "server.port", Form::kText},
+    {"timeout", "server.timeout", Form::kSeconds},
+}};
+
+// A Redis name whose value is a fact here; setting the same value is fine.
+struct Fixed {
+  const char* name;
+  const char* value;
+};
+constexpr std::array<Fixed, 12> kFixed = {{
+    {"appendonly", "yes"},
+    {"cluster-enabled", "no"},
+    {"databases", "1"},
+    {"lua-time-limit", "0"},
+    {"notify-keyspace-events", ""},
+    {"proto-max-bulk-len", "536870912"},
+    {"replica-read-only", "yes"},
+    {"replica-serve-stale-data", "yes"},
+    {"save", ""},
+    {"slave-read-only", "yes"},
+    {"stop-writes-on-bgsave-error", "yes"},
+    {"tcp-keepalive", "300"},
+}};
+
+struct Pair {
+  std::string_view redis;
+  std::string_view own;
+};
+constexpr std::array<Pair, 3> kSyncNames = {
+    {{"always", "always"}, {"everysec", "interval"}, {"no", "off"}}};
+constexpr std::array<Pair, 4> kLevelNames = {
+    {{"debug", "debug"}, {"notice", "info"}, {"verbose", "info"}, {"warning", "warning"}}};
+
+std::string ToRedis(const Mapped& mapped, const Config& config) {
+  const KeySpec& key = *FindConfigKey(mapped.key);
+  const std::string text = ConfigValueText(key, config);
+  switch (mapped.form) {
+    case Form::kText:
+      return text;
+    case Form::kBytes:
+      return std::to_string(config.memory.max_memory_bytes);
+    case Form::kSeconds:
+      return std::to_string((config.server.timeout_us + 999999) / 1000000);
+    case Form::kSync:
+      for (const Pair& pair : kSyncNames) {
+        if (pair.own == text) {
+          return std::string(pair.redis);
+        }
+      }
+      break;
+    case Form::kLevel:
+      for (const Pair& pair : kLevelNames) {
+        if (pair.own == text) {
+          return std::string(pair.redis);
+        }
+      }
+      break;
+  }
+  return text;
+}
+
+// Redis' units: "1gb" = 2^30, "1g" = 10^9 (memtoull in its util.c).
+bool FromRedisBytes(std::string_view text, std::string* own) {
+  size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
+    ++digits;
+  }
+  std::string unit(text.substr(digits));
+  std::transform(unit.begin(), unit.end(), unit.begin(), LowerCase);
+  const std::string number(text.substr(0, digits));
+  constexpr std::array<Pair, 8> kUnits = {{{"", ""},
+                                           {"b", ""},
+                                           {"k", "KB"},
+                                           {"kb", "KiB"},
+                                           {"m", "MB"},
+                                           {"mb", "MiB"},
+                                           {"g", "GB"},
+                                           {"gb", "GiB"}}};
+  for (const Pair& pair : kUnits) {
+    if (pair.redis == unit && digits > 0) {
+      *own = number + std::string(pair.own);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool FromRedis(const Mapped& mapped, std::string_view text, std::string* own) {
+  uint64_t number = 0;
+  switch (mapped.form) {
+    case Form::kText:
+      *own = std::string(text);
+      return true;
+    case Form::kBytes:
+      return FromRedisBytes(text, own);
+    case Form::kSeconds:
+      *own = std::string(text) + "s";
+      return ParseCount(text, &number);
+    case Form::kSync:
+      for (const Pair& pair : kSyncNames) {
+        if (pair.redis == text) {
+          *own = std::string(pair.own);
+          return true;
+        }
+      }
+      return false;
+    case Form::kLevel:
+      for (const Pair& pair : kLevelNames) {
+        if (pair.redis == text) {
+          *own = std::string(pair.own);
+          return true;
+        }
+      }
+      return false;
+  }
+  return false;
+}
+
+absl::Status Failed(const std::string& name, const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("CONFIG SET failed (possibly related to argument '%s') - %s", name, why));
+}
+
+absl::Status SetOne(const std::string& given, const std::string& value, Config* config,
+                    const KeySpec** touched) {
+  std::string name = given;
+  std::transform(name.begin(), name.end(), name.begin(), LowerCase);
+  for (const Fixed& fixed : kFixed) {
+    if (name == fixed.name) {
+      return value == fixed.value
+                 ? absl::OkStatus()
+                 : Failed(given, absl::StrFormat("it is always '%s' here", fixed.value));
+    }
+  }
+  const auto mapped = std::find_if(kMapped.begin(), kMapped.end(),
+                                   [&](const Mapped& entry) { return name == entry.name; });
+  const KeySpec* key = FindConfigKey(mapped != kMapped.end() ? mapped->key : name);
+  if (key == nullptr) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "Unknown option or number of arguments for CONFIG SET - '%s'", given.substr(0, 128)));
+  }
+  if (!key->changeable) {
+    return Failed(given, "can't set immutable config");
+  }
+  std::string own = value;
+  if (mapped != kMapped.end() && !FromRedis(*mapped, value, &own)) {
+    return Failed(given, mapped->form == Form::kBytes
+                             ? "argument must be a memory value"
+                             : absl::StrFormat("'%s' is not allowed", value.substr(0, 80)));
+  }
+  const absl::Status status = SetConfigValue(*key, own, config);
+  if (!status.ok()) {
+    return Failed(given, std::string(status.message()));
+  }
+  *touched = key;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> ConfigGet(const Config& config,
+                                                           std::string_view pattern) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const Mapped& mapped : kMapped) {
+    if (GlobMatches(pattern, mapped.name)) {
+      found.emplace_back(mapped.name, ToRedis(mapped, config));
+    }
+  }
+  for (const Fixed& fixed : kFixed) {
+    if (GlobMatches(pattern, fixed.name)) {
+      found.emplace_back(fixed.name, fixed.value);
+    }
+  }
+  for (const KeySpec& key : ConfigKeys()) {
+    if (GlobMatches(pattern, key.name)) {
+      found.emplace_back(key.name, ConfigValueText(key, config));
+    }
+  }
+  return found;
+}
+
+absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs,
+                       Config* config, std::vector<std::string>* changed) {
+  Config next = *config;
+  std::vector<const KeySpec*> keys;
+  for (const auto& [name, value] : pairs) {
+    const KeySpec* key = nullptr;
+    const absl::Status status = SetOne(name, value, &next, &key);
+    if (!status.ok()) {
+      return status;
+    }
+    if (key != nullptr && std::find(keys.begin(), keys.end(), key) != keys.end()) {
+      return Failed(name, "duplicate parameter");
+    }
+    if (key != nullptr) {
+      keys.push_back(key);
+    }
+  }
+  for (const KeySpec* key : keys) {
+    if (ConfigValueText(*key, next) != ConfigValueText(*key, *config)) {
+      changed->emplace_back(key->name);
+    }
+  }
+  *config = std::move(next);
+  return absl::OkStatus();
+}
+
+}  // namespace kvstored::server

@@ -1,0 +1,138 @@
+// The one table of keys.
+#include <array>
+
+#include "kvstored/limits.h"
+#include "server/config.h"
+
+namespace kvstored::server {
+namespace {
+
+constexpr uint64_t kMib = uint64_t{1} << 20;
+constexpr uint64_t kGib = uint64_t{1} << 30;
+constexpr uint64_t kTib = uint64_t{1} << 40;
+constexpr uint64_t kMs = 1000;
+constexpr uint64_t kSecond = 1000 * kMs;
+constexpr uint64_t kHour = 3600 * kSecond;
+
+#define KVS_FIELD(member)     \
+  [](Config& c) -> FieldRef { \
+    return &c.member;         \
+  }
+
+constexpr std::array kKeys = {
+    KeySpec{"server.bind", KeyKind::kIp, KVS_FIELD(server.bind), "127.0.0.1", 0, 0, "", false,
+            "Address of the front port, where clients connect."},
+    KeySpec{"server.port", KeyKind::kPort, KVS_FIELD(server.port), "7379", 0, 65535, "", false,
+            "Front port (RESP2 and RESP3). 0 takes any free one."},
+    KeySpec{"server.data_dir", KeyKind::kPath, KVS_FIELD(server.data_dir), "/var/lib/kvstored", 0,
+            0, "", false,
+            "Everything that must survive lies here. Made with mode 0700, then locked."},
+    KeySpec{"server.threads", KeyKind::kCount, KVS_FIELD(server.threads), "0", 0, kThreadCountMax,
+            "", false, "Threads that run shards and connections. 0: one a CPU."},
+    KeySpec{"server.shards", KeyKind::kCount, KVS_FIELD(server.shards), "0", 0, kShardCountMax, "",
+            false,
+            "Parts of the key space. 0: the threads, rounded up to a power of two.\n"
+            "Fixed when a data directory is made; a replica takes over its primary's."},
+    KeySpec{"server.maxclients", KeyKind::kCount, KVS_FIELD(server.maxclients), "10000", 1, 1000000,
+            "", true, "Client connections at a time; one more is told so and closed."},
+    KeySpec{"server.timeout", KeyKind::kDuration, KVS_FIELD(server.timeout_us), "0", 0, 24 * kHour,
+            "", true, "A client that is silent for so long is closed. 0: never."},
+    KeySpec{"server.log_format", KeyKind::kChoice, KVS_FIELD(server.log_format), "text", 0, 0,
+            "text|json", false, "One line an event, on standard error."},
+    KeySpec{"server.log_level", KeyKind::kChoice, KVS_FIELD(server.log_level), "info", 0, 0,
+            "debug|info|warning|error", true, "Least severe events that are written."},
+
+    KeySpec{"memory.pool_size", KeyKind::kSize, KVS_FIELD(memory.pool_size_bytes), "64MiB",
+            2 * kMib, 64 * kTib, "", false,
+            "Memory for items that is taken at the start; grows to max_memory by itself."},
+    KeySpec{"memory.max_memory", KeyKind::kSize, KVS_FIELD(memory.max_memory_bytes), "0", 0,
+            64 * kTib, "", true,
+            "Bound of data, client, replication and checkpoint buffers together.\n"
+            "0: half of the machine's memory. At least 32MiB."},
+    KeySpec{"memory.eviction", KeyKind::kChoice, KVS_FIELD(memory.eviction), "noeviction", 0, 0,
+            "noeviction", true, "What goes when max_memory is reached: nothing, writes get -OOM."},
+
+    KeySpec{"log.sync", KeyKind::kChoice, KVS_FIELD(log.sync), "always", 0, 0,
+            "always|interval|off", false,
+            "When the log reaches the device. always: before a write is answered;\n"
+            "interval: each log.interval; off: when the kernel likes."},
+    KeySpec{"log.interval", KeyKind::kDuration, KVS_FIELD(log.interval_us), "1s", kMs, 60 * kSecond,
+            "", true, "Time between two syncs with sync = \"interval\"."},
+    KeySpec{"log.dir", KeyKind::kPath, KVS_FIELD(log.dir), "", 0, 0, "", false,
+            "Directory of the log, for a device of its own. Empty: inside data_dir."},
+    KeySpec{"log.segment_size", KeyKind::kSize, KVS_FIELD(log.segment_size_bytes), "64MiB",
+            4 * kMib, 4 * kGib, "", false, "Size of the pre-written files of the log."},
+    KeySpec{"log.retain", KeyKind::kSize, KVS_FIELD(log.retain_bytes), "1GiB", 0, 64 * kTib, "",
+            true,
+            "Log kept behind the newest checkpoint, so that a replica that was away\n"
+            "catches up from it instead of a full sync."},
+    KeySpec{"log.checkpoint_interval", KeyKind::kDuration, KVS_FIELD(log.checkpoint_interval_us),
+            "15m", 0, 24 * kHour, "", true,
+            "A checkpoint at least so often, if anything was written. 0: not by time."},
+    KeySpec{"log.checkpoint_log_size", KeyKind::kSize, KVS_FIELD(log.checkpoint_log_size_bytes),
+            "1GiB", 0, 64 * kTib, "", true,
+            "A checkpoint when the log has grown by so much since the last. 0: not by size."},
+
+    KeySpec{"replication.bind", KeyKind::kIp, KVS_FIELD(replication.bind), "127.0.0.1", 0, 0, "",
+            false, "Address of the replication port, where replicas connect."},
+    KeySpec{"replication.port", KeyKind::kPort, KVS_FIELD(replication.port), "7479", 0, 65535, "",
+            false, "Replication port. 0 takes any free one."},
+    KeySpec{
+        "replication.primary", KeyKind::kAddress, KVS_FIELD(replication.primary), "", 0, 0, "",
+        false,
+        "\"host:port\" of the primary's replication port. Empty: this node starts as a primary.\n"
+        "Counts for a new data directory only; then promote, demote and REPLICAOF decide."},
+    KeySpec{"replication.transport", KeyKind::kChoice, KVS_FIELD(replication.transport), "auto", 0,
+            0, "auto|tcp", false, "How records travel. auto: the best that both ends have."},
+    KeySpec{"replication.ack", KeyKind::kChoice, KVS_FIELD(replication.ack), "persisted", 0, 0,
+            "none|received|persisted", true,
+            "What every member must have done before a write is answered.\n"
+            "In the file it counts for a new data directory only."},
+    KeySpec{"replication.ack_replicas", KeyKind::kCount, KVS_FIELD(replication.ack_replicas), "0",
+            0, kReplicaCountMax, "", true,
+            "Size of the member set: so many replicas must acknowledge each write.\n"
+            "In the file it counts for a new data directory only."},
+    KeySpec{"replication.commit_timeout", KeyKind::kDuration,
+            KVS_FIELD(replication.commit_timeout_us), "2s", 10 * kMs, kHour, "", true,
+            "Members that are missing or silent for so long: new writes get -NOREPLICAS."},
+    KeySpec{"replication.gate_timeout", KeyKind::kDuration, KVS_FIELD(replication.gate_timeout_us),
+            "10s", 10 * kMs, kHour, "", true,
+            "A connection whose reply waits longer for acknowledgements is closed."},
+    KeySpec{"replication.link_timeout", KeyKind::kDuration, KVS_FIELD(replication.link_timeout_us),
+            "5s", 100 * kMs, kHour, "", false,
+            "A peer that sends nothing, not even heartbeats, for so long is gone."},
+    KeySpec{"replication.secret_file", KeyKind::kPath, KVS_FIELD(replication.secret_file), "", 0, 0,
+            "", false,
+            "File with the secret that all nodes share (at least 16 bytes, mode 0600).\n"
+            "Empty: the replication port accepts loopback peers only."},
+    KeySpec{"replication.lanes", KeyKind::kCount, KVS_FIELD(replication.lanes), "2", 1, 16, "",
+            false, "Parallel connections to each replica; never more than there are shards."},
+
+    KeySpec{"metrics.bind", KeyKind::kIp, KVS_FIELD(metrics.bind), "127.0.0.1", 0, 0, "", false,
+            "Address of /metrics, /healthz and /readyz (plain HTTP)."},
+    KeySpec{"metrics.port", KeyKind::kPort, KVS_FIELD(metrics.port), "9479", 0, 65535, "", false,
+            "Port of the metrics. 0 takes any free one."},
+
+    KeySpec{"security.password_file", KeyKind::kPath, KVS_FIELD(security.password_file), "", 0, 0,
+            "", false,
+            "File with the password that AUTH asks for (mode 0600). Empty: none is asked."},
+};
+
+#undef KVS_FIELD
+
+}  // namespace
+
+std::span<const KeySpec> ConfigKeys() {
+  return kKeys;
+}
+
+const KeySpec* FindConfigKey(std::string_view name) {
+  for (const KeySpec& key : kKeys) {
+    if (name == key.name) {
+      return &key;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace kvstored::server
