@@ -25,13 +25,6 @@ struct Batch {
   std::vector<uint8_t> bytes;
 };
 
-// Bytes that a batch takes in the log: 64-byte frame header, records, padding to 64
-// (docs/formats/log.md). Here because whoever reserves log space must count exactly as the log
-// does.
-constexpr uint64_t FrameBytes(uint64_t record_bytes) {
-  return (64 + record_bytes + 63) & ~uint64_t{63};
-}
-
 using BatchRef = std::shared_ptr<const Batch>;
 
 }  // namespace kvstored::record

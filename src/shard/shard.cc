@@ -91,7 +91,7 @@ OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
   if (!options_.pool->WithinBudget(bytes)) {
     return OpResult::kOutOfMemory;
   }
-  const uint64_t needed = record::FrameBytes(OpenBytes() + encoded);
+  const uint64_t needed = OpenBytes() + encoded;
   if (log_quota_bytes_ < needed) {
     constexpr uint64_t kQuotaStepBytes = 256 << 10;
     const uint64_t asked = std::max(needed - log_quota_bytes_, kQuotaStepBytes);

@@ -70,9 +70,8 @@ void Shard::Seal() {
     return;
   }
   const uint64_t bytes = batch_->bytes.size();
-  const uint64_t frame_bytes = record::FrameBytes(bytes);
-  // Records of the control side (epoch_begin) come out of the reserve of the log.
-  log_quota_bytes_ -= std::min(log_quota_bytes_, frame_bytes);
+  // The log spends what was reserved for these bytes; epoch_begin comes out of a reserve of its own.
+  log_quota_bytes_ -= std::min(log_quota_bytes_, bytes);
   batch_->committed = committed();
   batch_->clock_us = now_us_;
   uncommitted_bytes_ += bytes;
