@@ -55,8 +55,28 @@ struct ShardCall {
 // kOk: exactly one reply was written (an error reply counts). kWait: nothing was changed or written,
 // run again later. Other results: nothing changed or written; the dispatcher words the error.
 using ShardHandler = OpResult (*)(ShardCall& call);
-// Reach::kSession.
+// Reach::kSession. Writes exactly one reply to session.out(), or calls session.Control() which will.
 using SessionHandler = void (*)(Session& session, std::span<const std::string_view> args);
+
+// Reach::kShards: one part on each shard, then the parts are merged where the connection lives.
+// The part of one shard, run on its owner's thread. `part` is a private format between the command's
+// part and merge functions. Dependencies are noted as in any command (Shard::NoteApplied, ...).
+struct PartCall {
+  shard::Shard* shard = nullptr;
+  std::span<const std::string_view> args;  // the whole command
+  std::string* part = nullptr;
+  bool force = false;  // inside a transaction: pass to Reserve
+};
+// kOk, kWait (nothing was changed or written, run again later) or an error, as ShardHandler.
+using PartHandler = OpResult (*)(PartCall& call);
+// Optional: looks at the arguments before any part runs. False: it wrote an error to session.out().
+// *only_shard is kAllShards on entry; set it to a shard's number for a part on that one only (SCAN).
+inline constexpr int32_t kAllShards = -1;
+using PlanHandler = bool (*)(Session& session, std::span<const std::string_view> args,
+                             uint32_t shard_count, int32_t* only_shard);
+// Writes the reply to session.out(). parts[i] is that of shard i (with only_shard: parts[0] alone).
+using MergeHandler = void (*)(Session& session, std::span<const std::string_view> args,
+                              std::span<const std::string> parts);
 
 struct CommandSpec {
   const char* name;       // lower case
@@ -68,7 +88,16 @@ struct CommandSpec {
   Reach reach;
   ShardHandler shard_handler;
   SessionHandler session_handler;
+  // Reach::kShards only.
+  PartHandler part_handler = nullptr;
+  MergeHandler merge_handler = nullptr;
+  PlanHandler plan_handler = nullptr;  // may be null: all shards
 };
+
+// The families of this room that are not data commands; command/table.cc joins them with its own.
+std::span<const CommandSpec> ConnectionCommands();   // PING, HELLO, CLIENT, ... (connection_commands.cc)
+std::span<const CommandSpec> TransactionCommands();  // MULTI, EXEC, WATCH, ... (transaction_commands.cc)
+std::span<const CommandSpec> MultiKeyCommands();     // MGET, MSET, RENAME, COPY, ... (multi_key.cc)
 
 // The table, sorted by name. One file per family registers its entries (command/table.cc lists them).
 std::span<const CommandSpec> CommandTable();
