@@ -66,19 +66,25 @@ class Fabric {
   [[nodiscard]] virtual absl::StatusOr<std::string> Listen(const std::string& address) = 0;
   // Starts to connect to "host:port"; ends in OnConnected or OnClosed.
   virtual LinkId Connect(const std::string& address) = 0;
-  // Queues one message (at most 1 MiB).
+  // Queues one message (at most 1 MiB) on a connected link. What is still queued at a Close may or may
+  // not arrive: whoever must be heard (a refusal, say) lets the peer close.
   virtual void Send(LinkId link, std::span<const uint8_t> message) = 0;
-  // Opens the lanes of a connected link. The connecting side calls it once, after admission.
+  // Opens the lanes (1 .. 64) of a connected link. The connecting side calls it once, after admission.
   virtual void OpenLanes(LinkId link, LaneId lane_count) = 0;
 
   // Lets the peer of this link write to `memory` (a power of two of bytes, page-aligned) until the
-  // link closes. The caller keeps the memory alive until OnClosed.
+  // link closes. The caller keeps the memory alive until OnClosed. Any time after OnConnected or
+  // OnAccepted; several rings a link. (A closed link: remote_key 0, which never names a ring.)
   virtual RingKey RegisterRing(LinkId link, std::span<uint8_t> memory) = 0;
-  // Lets the peer send `count` more writes on the lane.
+  // Lets the peer send `count` more writes on the lane. Allowed before OnLanesOpen too (from
+  // OnConnected or OnAccepted on), so that the first write of the peer meets a receive.
   virtual void PostReceives(LinkId link, LaneId lane, uint32_t count) = 0;
   // Write-with-immediate of the gathered pieces to the peer's ring at `offset` (must not wrap). The
-  // pieces stay untouched until OnPosted(wr_id) or OnClosed. kOk, or kWait: the send queue is full,
-  // nothing was posted, try again after the next OnPosted.
+  // pieces stay untouched until OnPosted(wr_id) or OnClosed; the iovec array itself is copied. After
+  // OnLanesOpen. It may leave with the next Poll. kOk, or kWait: the send queue is full, nothing was
+  // posted, try again after the next OnPosted. On a closed link kOk: flushed, OnClosed gives the
+  // pieces back. No pieces at all are allowed (the immediate travels alone); devices gather few
+  // pieces (verbs: often 16 to 30), so join small ones.
   virtual OpResult PostWrite(LinkId link, LaneId lane, RingKey ring, uint64_t offset,
                              std::span<const iovec> pieces, uint32_t immediate, uint64_t wr_id) = 0;
   // Ends the link: nothing that the peer sends afterwards has any effect here, from the return of
