@@ -125,6 +125,10 @@ class Shard {
   // Holds it until dependency is committed. Only if !IsCommitted(gated->dependency).
   void Gate(Gated* gated);
 
+  // The record clock, Unix microseconds, as of the tick's begin.
+  uint64_t now_us() const {
+    return now_us_;
+  }
   // The record clock, Unix milliseconds; constant within a tick. Expiry is judged by it.
   uint64_t now_ms() const {
     return now_us_ / 1000;
