@@ -1,0 +1,246 @@
+// The write-ahead log of the node: one writer, frames of all shards in a chain of segments.
+//
+// Promise: OnPersisted(shard, seq) means that every record of the shard up to seq survives a power
+// cut.
+//
+// What a crash leaves: the chain of segments named by the newest valid segment header; in the
+// newest segment a torn tail above the last confirmed position; a prepared segment that no header
+// names. A segment's header is persisted before its first frame is written, and its predecessor is
+// persisted to its end before that header is: so a successor proves that its predecessor is whole.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/event.h"
+#include "kvstored/clock.h"
+#include "kvstored/nvm_device.h"
+#include "kvstored/types.h"
+#include "log/frame.h"
+#include "log/segment_index.h"
+#include "log/space.h"
+#include "record/batch.h"
+
+namespace kvstored::log {
+
+// Upcalls on the thread that calls Step.
+class LogListener {
+ public:
+  virtual ~LogListener() = default;
+  // All records up to last_seq are written to the file (survive the process, not the machine).
+  virtual void OnWritten(ShardId shard, Seq last_seq) = 0;
+  // All records up to last_seq are persistent.
+  virtual void OnPersisted(ShardId shard, Seq last_seq) = 0;
+  // Once. Nothing is written any more: the node gives up its role until restart (P25).
+  virtual void OnFailed(const absl::Status& status) = 0;
+};
+
+struct LogOptions {
+  NvmDevice* device = nullptr;
+  std::string directory;  // below the device, must exist: "set-1/log"
+  uint32_t shard_count = 1;
+  Id128 data_set;
+  uint64_t segment_bytes = uint64_t{64} << 20;
+  uint64_t retain_bytes = uint64_t{1} << 30;  // kept for catch-up beyond what recovery needs
+  // Bytes of the device that new segments leave free: meta and one checkpoint (P25).
+  uint64_t reserve_bytes = 0;
+  uint32_t spare_segments = 2;  // prepared ahead
+  LogSync sync = LogSync::kAlways;
+  int64_t sync_interval_us = 1000000;
+  Clock* clock = nullptr;
+  std::function<uint64_t()> random;  // incarnations
+  LogListener* listener = nullptr;
+};
+
+// How a log ended: what Log::Open goes on from. Made by Recovery.
+struct LogTail {
+  std::vector<Segment> segments;  // the chain, oldest first; empty: no segment was ever written
+  std::vector<Seq> last_seqs;     // per shard
+};
+
+struct LogCounters {
+  std::atomic<uint64_t> rounds{0};
+  std::atomic<uint64_t> frames{0};
+  std::atomic<uint64_t> written_bytes{0};
+  std::atomic<uint64_t> persists{0};
+  std::atomic<uint64_t> persist_us_total{0};
+  std::atomic<uint64_t> persist_us_max{0};
+  std::atomic<uint64_t> segments_created{0};
+  std::atomic<uint64_t> segments_recycled{0};
+};
+
+class Log {
+ public:
+  // A new log in an empty directory: shard s begins after start_seqs[s] (0 everywhere for a new
+  // data set; a full sync's start). Writes and persists the first segment.
+  static absl::StatusOr<std::unique_ptr<Log>> Create(LogOptions options,
+                                                     const std::vector<Seq>& start_seqs);
+  // Goes on where recovery found the end. Appends begin in a new segment, made by the first of
+  // them, whose header names the valid end: what lies beyond, a torn tail, never existed. Persists
+  // what was recovered before it returns.
+  static absl::StatusOr<std::unique_ptr<Log>> Open(LogOptions options, LogTail tail);
+  ~Log();
+
+  // --- Producers: any thread; batches of one shard come from one thread at a time, in seq order.
+  // ---
+
+  // Reserves space for records of that many encoded bytes. False: the disk is full, nothing
+  // changed. Submit spends what was reserved; what stays unspent is kept by its owner for its next
+  // records or given back with Return.
+  [[nodiscard]] bool Reserve(uint64_t bytes) {
+    return space_.Reserve(bytes);
+  }
+  void Return(uint64_t bytes) {
+    space_.Return(bytes);
+  }
+  // Hands a live batch (never a snapshot batch) to the log. Its bytes must be reserved, but for
+  // epoch_begin, which has a reserve of its own. After a failure batches are dropped.
+  void Submit(record::BatchRef batch);
+
+  // --- The log thread (or the simulator). ---
+
+  // One round: writes all that was submitted with as few calls as possible, persists if the policy
+  // says so, tells the listener. Returns whether anything was done.
+  bool Step();
+  // Sleeps until there is work, at most timeout_us.
+  void WaitForWork(int64_t timeout_us) {
+    event_.Wait(timeout_us);
+  }
+  void Wake() {
+    event_.Set();
+  }
+  // Makes or recycles one spare segment if one is missing: slow, so on a helper thread (or the
+  // simulator between steps). kResourceExhausted: the disk is full; call again later.
+  absl::Status PrepareSegment();
+  bool NeedsSegment() const {
+    return space_.WantsSpare(options_.spare_segments);
+  }
+
+  // --- Control thread. ---
+
+  // Each round persists, whatever the sync policy says (ack = persisted, here or at the primary).
+  void SetPersistEachRound(bool on) {
+    persist_each_round_.store(on, std::memory_order_relaxed);
+  }
+  void SetSync(LogSync sync, int64_t interval_us);
+  void SetRetainBytes(uint64_t bytes) {
+    retain_bytes_.store(bytes, std::memory_order_relaxed);
+  }
+  void SetReserveBytes(uint64_t bytes) {
+    reserve_bytes_.store(bytes, std::memory_order_relaxed);
+  }
+  // The next round persists everything written, whatever the policy says.
+  void RequestPersist();
+  // Recovery needs only records above needed[s] (a published checkpoint's start): frees older whole
+  // segments beyond retain_bytes for recycling.
+  void Retain(const std::vector<Seq>& needed);
+  // Records above seqs[s] never existed: published and persistent on return. All producers are
+  // quiet.
+  absl::Status CutAbove(const std::vector<Seq>& seqs);
+  // Writes what was submitted, persists, and closes with a mark that proves the end.
+  absl::Status Close();
+
+  // Contiguous records of one shard from from_seq, at least one, at most max_bytes if more than
+  // one. Null: from_seq is not written yet. kNotFound: no longer kept. Thread-safe, beside the
+  // writer.
+  absl::StatusOr<record::BatchRef> Read(ShardId shard, Seq from_seq, uint64_t max_bytes) const;
+
+  // Watermarks, any thread. appended: handed to Submit.
+  Seq appended(ShardId shard) const {
+    return marks_[shard].appended.load(std::memory_order_acquire);
+  }
+  Seq written(ShardId shard) const {
+    return marks_[shard].written.load(std::memory_order_acquire);
+  }
+  Seq persisted(ShardId shard) const {
+    return marks_[shard].persisted.load(std::memory_order_acquire);
+  }
+  bool failed() const {
+    return failed_.load(std::memory_order_acquire);
+  }
+  const LogCounters& counters() const {
+    return counters_;
+  }
+  const SegmentIndex& segments() const {
+    return index_;
+  }
+  // Bytes that Reserve could grant now, without the slack.
+  uint64_t ReservableBytes() const {
+    return space_.ReservableBytes();
+  }
+
+ private:
+  struct Marks {
+    std::atomic<Seq> appended{0};
+    std::atomic<Seq> written{0};
+    std::atomic<Seq> persisted{0};
+  };
+  // The segment that is being written.
+  struct Current {
+    SegmentHeader header;
+    std::string name;
+    std::shared_ptr<NvmFile> file;  // null: the first append makes it
+    uint64_t end = 0;
+    bool dirty = false;  // written since the last Persist
+  };
+  class Round;
+
+  Log(LogOptions options, const std::vector<Seq>& start_seqs);
+
+  absl::Status Begin(LogTail tail);
+  absl::Status CollectLeftovers(uint64_t oldest_number);
+  absl::Status AddBatch(Round* round, const record::Batch& batch);
+  absl::Status WriteRound(Round* round);
+  absl::Status Roll();
+  absl::Status PersistCurrent();
+  absl::Status StartSegment(SpareSegment spare);
+  absl::StatusOr<SpareSegment> MakeSpare();
+  absl::StatusOr<SpareSegment> CreateSpare(const std::string& name);
+  absl::Status BlankHeader(NvmFile* file);
+  uint64_t RestBytes() const;
+  bool ShouldPersist() const;
+  void PublishWritten();
+  void PublishPersisted();
+  void Fail(const absl::Status& status);
+  void UpdateSpace();
+  absl::Status StepLocked(bool force_persist, bool* did_anything);
+  absl::Status WriteMark();
+
+  const LogOptions options_;
+  std::atomic<LogSync> sync_;
+  std::atomic<int64_t> sync_interval_us_;
+  std::atomic<uint64_t> retain_bytes_;
+  std::atomic<uint64_t> reserve_bytes_;
+  std::atomic<bool> persist_each_round_{false};
+  std::atomic<bool> persist_requested_{false};
+  std::atomic<bool> failed_{false};
+
+  std::mutex queue_mutex_;
+  std::vector<record::BatchRef> queue_;  // guarded by queue_mutex_
+
+  std::mutex writer_mutex_;  // Step, CutAbove, Close: one at a time
+  std::vector<record::BatchRef> taken_;
+  Current current_;
+  LogPosition persisted_position_;
+  std::vector<Seq> last_seqs_;  // written, per shard
+  int64_t last_persist_us_ = 0;
+  std::vector<Seq> persisted_seqs_;  // confirmed by the device
+
+  std::mutex prepare_mutex_;        // one maker of spares at a time
+  uint64_t next_spare_number_ = 1;  // spares are used in the order of their numbers
+
+  std::unique_ptr<Marks[]> marks_;
+  SegmentIndex index_;
+  Space space_;
+  LogCounters counters_;
+  base::Event event_;
+};
+
+}  // namespace kvstored::log

@@ -1,0 +1,69 @@
+// Space for the log: what is promised to producers, and the spare segments that back the promise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kvstored/nvm_device.h"
+
+namespace kvstored::log {
+
+// A frame of one record of 72 bytes takes 192: 2.67 times.
+inline constexpr uint64_t kFrameCostFactor = 3;
+
+// A pre-written file that waits for its number.
+struct SpareSegment {
+  std::string name;
+  std::shared_ptr<NvmFile> file;
+};
+
+// Thread-safe. Invariant: promised <= usable, where usable is what the rest of the current segment
+// and the spares hold even if every record travels in a frame of its own (kFrameCostFactor) and
+// every segment end wastes the largest record, so that a granted reservation never meets a full
+// disk.
+class Space {
+ public:
+  [[nodiscard]] bool Reserve(uint64_t bytes);
+  void Return(uint64_t bytes);
+  // The writer wrote reserved records.
+  void Spend(uint64_t bytes) {
+    Return(bytes);
+  }
+  // The rest of the current segment, and what a spare can hold.
+  void SetUsable(uint64_t rest_bytes, uint64_t spare_bytes);
+  uint64_t ReservableBytes() const;
+
+  void AddSpare(SpareSegment spare);
+  // False: none.
+  [[nodiscard]] bool TakeSpare(SpareSegment* spare);
+  // Should another spare be made? Fewer than `target`, or a reservation failed that more would
+  // grant.
+  bool WantsSpare(uint32_t target) const;
+  uint32_t spare_count() const {
+    return spare_count_.load(std::memory_order_acquire);
+  }
+  // Segments that left the chain and wait to be recycled.
+  void AddRetired(SpareSegment segment);
+  [[nodiscard]] bool TakeRetired(SpareSegment* segment);
+  size_t retired_count() const;
+
+ private:
+  void Recompute();
+
+  mutable std::mutex mutex_;
+  std::deque<SpareSegment> spares_;
+  std::deque<SpareSegment> retired_;
+  uint64_t rest_bytes_ = 0;
+  uint64_t spare_bytes_ = 0;
+  std::atomic<uint32_t> spare_count_{0};
+  std::atomic<uint64_t> usable_{0};
+  std::atomic<uint64_t> promised_{0};
+  std::atomic<uint64_t> demand_{0};  // largest reservation that failed since usable last grew
+};
+
+}  // namespace kvstored::log
