@@ -1,0 +1,124 @@
+// INFO: headings and order as Redis prints them, since exporters parse by heading. The node tells
+// its facts (NodeApi::InfoSection), the shards theirs, per-command figures come from the front.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "command/numbers.h"
+#include "command/part_codec.h"
+#include "command/server_commands.h"
+#include "command/session.h"
+
+namespace kvstored::command {
+namespace {
+
+struct Section {
+  std::string_view name;
+  std::string_view heading;
+  bool in_default;
+  bool in_all;
+};
+// In the order of Redis 7.0.
+constexpr Section kSections[] = {
+    {"server", "# Server", true, true},
+    {"clients", "# Clients", true, true},
+    {"memory", "# Memory", true, true},
+    {"persistence", "# Persistence", true, true},
+    {"stats", "# Stats", true, true},
+    {"replication", "# Replication", true, true},
+    {"cpu", "# CPU", true, true},
+    {"modules", "# Modules", true, false},
+    {"commandstats", "# Commandstats", false, true},
+    {"errorstats", "# Errorstats", true, true},
+    {"latencystats", "# Latencystats", false, true},
+    {"cluster", "# Cluster", true, true},
+    {"keyspace", "# Keyspace", true, true},
+};
+
+bool IsWanted(const Section& section, std::span<const std::string_view> words) {
+  if (words.empty()) {
+    return section.in_default;
+  }
+  return std::any_of(words.begin(), words.end(), [&section](std::string_view word) {
+    return EqualsIgnoreCase(word, section.name) || EqualsIgnoreCase(word, "everything") ||
+           (EqualsIgnoreCase(word, "all") && section.in_all) ||
+           (EqualsIgnoreCase(word, "default") && section.in_default);
+  });
+}
+
+// Figures of all shards together.
+struct ShardFigures {
+  uint64_t keys = 0;
+  uint64_t expiring = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t expired = 0;
+};
+
+// Adds "name:value" unless the node said it already.
+void AddIfMissing(std::string* lines, std::string_view name, std::string_view value) {
+  std::string start(name);
+  start += ':';
+  const bool present =
+      lines->compare(0, start.size(), start) == 0 || lines->find("\n" + start) != std::string::npos;
+  if (!present) {
+    lines->append(start).append(value).append("\r\n");
+  }
+}
+
+void AddShardFigures(std::string_view section, const ShardFigures& figures, std::string* lines) {
+  if (section == "stats") {
+    AddIfMissing(lines, "expired_keys", std::to_string(figures.expired));
+    AddIfMissing(lines, "evicted_keys", "0");
+    AddIfMissing(lines, "keyspace_hits", std::to_string(figures.hits));
+    AddIfMissing(lines, "keyspace_misses", std::to_string(figures.misses));
+  } else if (section == "cluster") {
+    AddIfMissing(lines, "cluster_enabled", "0");
+  } else if (section == "keyspace" && figures.keys > 0) {
+    AddIfMissing(lines, "db0",
+                 "keys=" + std::to_string(figures.keys) +
+                     ",expires=" + std::to_string(figures.expiring) + ",avg_ttl=0");
+  }
+}
+
+}  // namespace
+
+OpResult PartInfo(PartCall& call) {
+  const store::StoreCounters& store = call.shard->store()->counters();
+  const shard::ShardCounters& shard = call.shard->counters();
+  PutNumber(call.part, store.item_count);
+  PutNumber(call.part, store.expiring_count);
+  PutNumber(call.part, shard.keyspace_hits);
+  PutNumber(call.part, shard.keyspace_misses);
+  PutNumber(call.part, shard.expired_keys);
+  return OpResult::kOk;
+}
+
+void MergeInfo(Session& session, std::span<const std::string_view> args,
+               std::span<const std::string> parts) {
+  ShardFigures figures;
+  for (const std::string& part : parts) {
+    PartReader reader(part);
+    figures.keys += reader.Number();
+    figures.expiring += reader.Number();
+    figures.hits += reader.Number();
+    figures.misses += reader.Number();
+    figures.expired += reader.Number();
+  }
+  std::string text;
+  for (const Section& section : kSections) {
+    if (!IsWanted(section, args.subspan(1))) {
+      continue;
+    }
+    if (!text.empty()) {
+      text += "\r\n";
+    }
+    text.append(section.heading).append("\r\n");
+    std::string lines = session.node().InfoSection(section.name);
+    AddShardFigures(section.name, figures, &lines);
+    text += lines;
+  }
+  session.out().Verbatim(text);
+}
+
+}  // namespace kvstored::command
