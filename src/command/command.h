@@ -87,6 +87,7 @@ struct CommandSpec {
   int key_step;
   Reach reach;
   ShardHandler shard_handler;
+  // Reach::kSession; of kKey: runs instead when the arguments end before first_key (OBJECT HELP).
   SessionHandler session_handler;
   // Reach::kShards only.
   PartHandler part_handler = nullptr;
