@@ -9,6 +9,7 @@
 #include "kvstored/op_result.h"
 #include "kvstored/types.h"
 #include "memory/region_pool.h"
+#include "memory/slab.h"
 #include "store/item.h"
 
 namespace kvstored::store {
@@ -16,17 +17,17 @@ namespace kvstored::store {
 // Figures of one store, read by its thread only.
 struct StoreCounters {
   uint64_t item_count = 0;
-  uint64_t expiring_count = 0;     // items with an expiry
-  uint64_t item_bytes = 0;         // slots in use, headers included
+  uint64_t expiring_count = 0;  // items with an expiry
+  uint64_t item_bytes = 0;      // slots in use, headers included
   uint64_t index_bytes = 0;
-  uint64_t slab_free_bytes = 0;    // slots of our slabs that hold nothing (external waste)
-  uint64_t slot_waste_bytes = 0;   // slot bytes beyond the items in them (internal waste)
+  uint64_t slab_free_bytes = 0;   // slots of our slabs that hold nothing (external waste)
+  uint64_t slot_waste_bytes = 0;  // slot bytes beyond the items in them (internal waste)
   uint64_t segment_splits = 0;
-  uint64_t moved_max = 0;          // most entries moved by one operation, <= kIndexMoveMax
+  uint64_t moved_max = 0;  // most entries moved by one operation, <= kIndexMoveMax
 };
 
-// Shard-local: every method on the owner's thread. Invariants: (1) at most one item a key; (2) an item
-// is immutable once linked, replacing links a new one; (3) no operation moves more than
+// Shard-local: every method on the owner's thread. Invariants: (1) at most one item a key; (2) an
+// item is immutable once linked, replacing links a new one; (3) no operation moves more than
 // kIndexMoveMax index entries; (4) items live in slots of the region pool, never in operator new;
 // (5) StateHash is the sum over items of H(digest, seq, expiry).
 class Store {
@@ -36,17 +37,22 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // The item or null. Expired items are returned: the caller judges. Borrowed until the next change.
+  // The item or null. Expired items are returned: the caller judges. Borrowed until the next
+  // change.
   const Item* Find(const Key& key) const;
   // Pulls the index line that Find will need into the cache.
   void Prefetch(const Digest& digest) const;
+  // A second step, once that line has come: pulls the item itself.
+  void PrefetchItem(const Digest& digest) const;
 
   // key := value (copied). Replaces. kOutOfMemory (the pool is exhausted): nothing changed.
   OpResult Put(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq);
   // key := chain (shared).
   OpResult PutChain(const Key& key, ChainRef chain, uint64_t expiry_ms, Seq seq);
   // Appends / overwrites at offset (zero-filled gap) of the present item's value; the result may
-  // become a chain. The item must exist (kMiss otherwise). Keeps the expiry.
+  // become a chain. The item must exist (kMiss otherwise); kTooLarge over kValueBytesMax. Keeps the
+  // expiry. `bytes` lie
+  // outside the store. Appending to a chain copies nothing; overwriting copies a chain others hold.
   OpResult Append(const Key& key, std::string_view bytes, Seq seq);
   OpResult SetRange(const Key& key, uint64_t offset, std::string_view bytes, Seq seq);
   // Same value, new expiry (0 = none), new seq.
@@ -61,13 +67,22 @@ class Store {
   ChainBuilder NewChain(uint64_t total_bytes);
 
   // Visits items in digest order from `cursor` (a prefix of digest.high; 0 = begin) until about
-  // `count` were seen, whole index groups only. Returns the cursor to go on with, 0 = end. Valid
-  // across splits: every item present during the whole iteration is visited.
+  // `count` were seen, whole buckets of the index only. Returns the cursor to go on with, 0 = end;
+  // its low 16 bits are zero. Valid across splits: every item present during the whole iteration is
+  // visited. The visitor must not change the store. A call looks at no more than about 16 x count
+  // buckets, so it may return with fewer.
   uint64_t Scan(uint64_t cursor, uint32_t count, void (*visit)(void* context, const Item& item),
                 void* context) const;
 
   // One random item or null when empty. `random` is any 64-bit number.
   const Item* Random(uint64_t random) const;
+
+  // Walks on through the index from where the last call stopped, over at most about `budget`
+  // entries (of those only items with an expiry are touched), and visits the items that expired by
+  // now_ms. The visitor may erase the item it is given, and change nothing else. Returns how many
+  // it visited; free of cost while nothing has an expiry.
+  uint32_t CollectExpired(uint64_t now_ms, uint32_t budget,
+                          void (*visit)(void* context, const Item& item), void* context);
 
   // Bounded housekeeping: gives back memory of cleared or released chains. Returns true if there is
   // more to do.
@@ -77,13 +92,13 @@ class Store {
     return counters_.item_count;
   }
   uint64_t StateHash() const;
-  const StoreCounters& counters() const {
-    return counters_;
-  }
+  const StoreCounters& counters() const;
+  // Internal and external waste of one size class (1 .. memory::kSlotClassCount - 1).
+  memory::SlotClassCounters SlotCounters(uint32_t slot_class) const;
 
  private:
   class Impl;
-  StoreCounters counters_;
+  mutable StoreCounters counters_;  // sums are brought up to date by counters()
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,115 @@
+// Region pool: the memory of the data set. Chunks of kChunkBytes, each aligned to its size, inside
+// few large regions of address space. A region is reserved whole and made usable chunk by chunk, so
+// that it stays one mapping for the kernel and can be registered with a device as a whole; a guard
+// page lies on each side of it, so that an overrun faults instead of writing into a neighbour.
+//
+// The promise: an address handed out stays mapped until the pool is destroyed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace kvstored::memory {
+
+// What a region is made of. Decides how it is reserved and who may touch it.
+enum class RegionKind : uint8_t { kHost = 0 };
+
+// A run of chunks in one piece of address space.
+struct Region {
+  RegionKind kind = RegionKind::kHost;
+  char* base = nullptr;       // aligned to kChunkBytes
+  uint64_t size_bytes = 0;    // reserved; a multiple of kChunkBytes
+  uint64_t mapped_bytes = 0;  // usable from `base` on; grows only
+};
+
+struct PoolCounters {
+  uint64_t reserved_bytes = 0;      // address space
+  uint64_t mapped_bytes = 0;        // chunks that may be backed by memory: used + free
+  uint64_t used_bytes = 0;          // chunks handed out
+  uint64_t free_bytes = 0;          // chunks ready to be handed out
+  uint64_t grow_in_tick_count = 0;  // Allocate() calls that found no chunk ready
+  uint64_t exhausted_count = 0;     // Allocate() calls that were refused
+};
+
+// Thread-safe. The lock is held for list operations only, never while memory is touched, and is
+// asked for once in kChunkBytes of growth.
+class RegionPool {
+ public:
+  struct Options {
+    RegionKind kind = RegionKind::kHost;
+    uint64_t initial_bytes = 0;    // made usable by Start(), rounded up to chunks
+    uint64_t max_bytes = 0;        // max_memory: the budget of WithinBudget()
+    uint64_t head_room_bytes = 0;  // what chunks may take beyond max_bytes: slabs are never all
+                                   // full. 0 = DefaultHeadRoomBytes(max_bytes)
+  };
+
+  explicit RegionPool(const Options& options);
+  // Every chunk must have been given back.
+  ~RegionPool();
+  RegionPool(const RegionPool&) = delete;
+  RegionPool& operator=(const RegionPool&) = delete;
+
+  static uint64_t DefaultHeadRoomBytes(uint64_t max_bytes);
+
+  // Makes initial_bytes usable, untouched. Once, before anything is allocated.
+  absl::Status Start();
+  // Touches this caller's share of the initial bytes, so that no tick pays for the first page
+  // faults. Each of `slice_count` threads calls it once with its index, at the same time, after
+  // Start() and before anything is allocated.
+  void Pretouch(uint32_t slice_index, uint32_t slice_count);
+
+  // A chunk (contents undefined) or null: at the limit, or the kernel refuses.
+  void* Allocate();
+  void Free(void* chunk);
+
+  // For a background thread: makes and touches chunks until `count` are free or the limit is
+  // reached. Returns how many it added.
+  uint32_t KeepFree(uint32_t count);
+  // For a background thread: gives the memory (not the addresses) of free chunks beyond
+  // `keep_count` back to the kernel. Returns how many.
+  uint32_t Trim(uint32_t keep_count);
+
+  // The one memory budget: what the data set, client buffers, replication and checkpoints hold.
+  // Whoever holds memory charges it, and takes the charge back with a negative amount.
+  void Charge(int64_t bytes) {
+    charged_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  int64_t charged_bytes() const {
+    return charged_bytes_.load(std::memory_order_relaxed);
+  }
+  // Would `extra_bytes` more still be within max_bytes?
+  bool WithinBudget(uint64_t extra_bytes) const {
+    return charged_bytes() + static_cast<int64_t>(extra_bytes) <= static_cast<int64_t>(max_bytes());
+  }
+  uint64_t max_bytes() const {
+    return max_bytes_.load(std::memory_order_relaxed);
+  }
+  // May go below what is held: then WithinBudget() is false until enough was given back.
+  void SetMaxBytes(uint64_t max_bytes);
+
+  PoolCounters counters() const;
+  std::vector<Region> regions() const;
+
+ private:
+  uint64_t LimitBytesLocked() const;
+  bool ReserveLocked(uint64_t size_bytes);
+  char* MapNextLocked();
+  char* TakeColdOrNewLocked();
+
+  const Options options_;
+  std::atomic<uint64_t> max_bytes_;
+  std::atomic<int64_t> charged_bytes_{0};
+
+  mutable std::mutex mutex_;
+  std::vector<Region> regions_;
+  std::vector<char*> free_chunks_;  // may be backed
+  std::vector<char*> cold_chunks_;  // memory given back, address kept
+  PoolCounters counters_;
+};
+
+}  // namespace kvstored::memory

@@ -1,0 +1,119 @@
+// Slab allocator of one shard: slots of fixed size classes, carved from chunks of the region pool.
+//
+// A chunk is 32 pages of 64 KiB; its first 4 KiB describe it. A slab is one page (slots up to 4
+// KiB) or a group of eight (larger ones), all slots of one class. From any slot the chunk is found
+// by masking the address, and in the chunk the slab by the page number. An empty slab gives its
+// pages back at once, for any class to take; an empty chunk goes back to the pool.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/region_pool.h"
+
+namespace kvstored::memory {
+
+inline constexpr size_t kSlabPageBytes = size_t{64} << 10;
+
+// Classes are 8 bytes apart up to 512 bytes, then an eighth of a power of two. The largest holds an
+// item with the longest key and the longest inline value.
+inline constexpr uint32_t kFineClassCount = 65;  // class i <= 64: slots of 8 * i bytes
+inline constexpr uint32_t kSlotClassCount = 130;
+inline constexpr size_t kSlotBytesMax = (size_t{128} << 10) + (size_t{16} << 10);
+
+// The class of a request, 1 .. kSlotClassCount - 1. bytes: 1 .. kSlotBytesMax.
+inline uint32_t SlotClassOf(size_t bytes) {
+  if (bytes <= 512) {
+    return static_cast<uint32_t>((bytes + 7) / 8);
+  }
+  const uint32_t log2 = 63 - static_cast<uint32_t>(__builtin_clzll(bytes - 1));  // >= 9
+  const uint32_t eighth = static_cast<uint32_t>((bytes - 1) >> (log2 - 3)) & 7;
+  return kFineClassCount + (log2 - 9) * 8 + eighth;
+}
+
+// Slot size of a class.
+inline constexpr size_t SlotClassBytes(uint32_t slot_class) {
+  if (slot_class < kFineClassCount) {
+    return size_t{8} * slot_class;
+  }
+  const uint32_t log2 = 9 + (slot_class - kFineClassCount) / 8;
+  const uint32_t eighth = (slot_class - kFineClassCount) % 8;
+  return (size_t{1} << log2) + (size_t{1} << (log2 - 3)) * (eighth + 1);
+}
+static_assert(SlotClassBytes(kSlotClassCount - 1) == kSlotBytesMax);
+
+inline size_t SlotBytes(size_t bytes) {
+  return SlotClassBytes(SlotClassOf(bytes));
+}
+
+struct SlotClassCounters {
+  uint64_t slab_count = 0;
+  uint64_t slab_bytes = 0;       // pages held by the class
+  uint64_t used_count = 0;       // slots in use
+  uint64_t requested_bytes = 0;  // what they were asked for
+};
+
+// Shard-local. Invariants: (1) a slab on a class's list has at least one free slot; (2) a chunk
+// holds at least one slab, or it is back in the pool; (3) what is charged to the pool's budget
+// differs from used_bytes() by less than kChargeStepBytes.
+class SlabAllocator {
+ public:
+  explicit SlabAllocator(RegionPool* pool);
+  // Gives every chunk back, whatever was in use.
+  ~SlabAllocator();
+  SlabAllocator(const SlabAllocator&) = delete;
+  SlabAllocator& operator=(const SlabAllocator&) = delete;
+
+  // A slot of at least `bytes` (contents undefined), aligned to 8, to 64 if SlotBytes(bytes) is a
+  // multiple of 64; null if the pool is exhausted.
+  void* Allocate(size_t bytes);
+  // `bytes` as it was asked for.
+  void Free(void* slot, size_t bytes);
+  // A whole chunk, for what no class holds.
+  void* AllocateChunk();
+  void FreeChunk(void* chunk);
+
+  // Bytes of slots (and whole chunks) in use.
+  uint64_t used_bytes() const {
+    return used_bytes_;
+  }
+  // What those were asked for; the difference is internal waste.
+  uint64_t requested_bytes() const {
+    return requested_bytes_;
+  }
+  // Bytes of chunks held; beyond used_bytes() it is external waste.
+  uint64_t held_bytes() const {
+    return held_bytes_;
+  }
+  SlotClassCounters ClassCounters(uint32_t slot_class) const;
+
+ private:
+  struct Slab;
+  struct Chunk;
+  struct ClassState {
+    Slab* open = nullptr;  // slabs with a free slot
+    SlotClassCounters counters;
+  };
+  static constexpr int64_t kChargeStepBytes = 64 << 10;
+
+  static Chunk* ChunkOf(void* slot);
+  bool OpenSlab(uint32_t slot_class);
+  void CloseSlab(Slab* slab);
+  Chunk* NewChunk();
+  void FileChunk(Chunk* chunk);
+  void UnfileChunk(Chunk* chunk);
+  void SettleCharge();
+
+  RegionPool* const pool_;
+  std::array<ClassState, kSlotClassCount> classes_;
+  Chunk* whole_group_chunks_ = nullptr;  // chunks with a free group of eight pages
+  Chunk* page_chunks_ = nullptr;         // chunks with free pages, but no free group
+  Chunk* full_chunks_ = nullptr;
+  uint64_t used_bytes_ = 0;
+  uint64_t requested_bytes_ = 0;
+  uint64_t held_bytes_ = 0;
+  int64_t charged_bytes_ = 0;
+};
+
+}  // namespace kvstored::memory

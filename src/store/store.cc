@@ -1,0 +1,127 @@
+// Store: the calls of store.h. What makes and rewrites items is in store_impl.cc and
+// store_rewrite.cc.
+#include "store/store.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "store/store_impl.h"
+
+namespace kvstored::store {
+namespace {
+
+// Slots and entries given back by one Tick(): some tens of microseconds.
+constexpr uint32_t kTickReclaimBudget = 256;
+
+}  // namespace
+
+Store::Store(memory::RegionPool* pool, const base::Digester* digester)
+    : impl_(std::make_unique<Impl>(pool, digester, &counters_)) {
+}
+
+Store::~Store() = default;
+
+const Item* Store::Find(const Key& key) const {
+  const EntryPlace place = impl_->index.Find(key);
+  return place.entry == nullptr ? nullptr : EntryItem(*place.entry);
+}
+
+void Store::Prefetch(const Digest& digest) const {
+  impl_->index.Prefetch(digest.high);
+}
+
+void Store::PrefetchItem(const Digest& digest) const {
+  impl_->index.PrefetchItems(digest.high);
+}
+
+OpResult Store::Put(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq) {
+  if (value.size() >= kChainBytesMin) {
+    return value.size() > kValueBytesMax ? OpResult::kTooLarge
+                                         : impl_->PutAsChain(key, value, expiry_ms, seq);
+  }
+  return impl_->Link(
+      key, impl_->index.Find(key),
+      {.value = value, .value_bytes = value.size(), .expiry_ms = expiry_ms, .seq = seq});
+}
+
+OpResult Store::PutChain(const Key& key, ChainRef chain, uint64_t expiry_ms, Seq seq) {
+  if (!chain) {
+    return OpResult::kOutOfMemory;  // NewChain() had no memory for it
+  }
+  KVS_CHECK(ChainSpace::ChainOf(chain)->space() == &impl_->chains, "a chain of another store");
+  const uint64_t value_bytes = chain.size_bytes();
+  return impl_->LinkChain(key, impl_->index.Find(key), ChainSpace::TakeChain(&chain), value_bytes,
+                          expiry_ms, seq);
+}
+
+OpResult Store::Append(const Key& key, std::string_view bytes, Seq seq) {
+  return impl_->Append(key, bytes, seq);
+}
+
+OpResult Store::SetRange(const Key& key, uint64_t offset, std::string_view bytes, Seq seq) {
+  return impl_->SetRange(key, offset, bytes, seq);
+}
+
+OpResult Store::SetExpiry(const Key& key, uint64_t expiry_ms, Seq seq) {
+  return impl_->SetExpiry(key, expiry_ms, seq);
+}
+
+bool Store::Erase(const Key& key) {
+  return impl_->Erase(key);
+}
+
+void Store::Clear() {
+  impl_->Clear();
+}
+
+ChainBuilder Store::NewChain(uint64_t total_bytes) {
+  return ChainBuilder(total_bytes > kValueBytesMax ? nullptr : impl_->chains.New(), total_bytes);
+}
+
+uint64_t Store::Scan(uint64_t cursor, uint32_t count,
+                     void (*visit)(void* context, const Item& item), void* context) const {
+  uint32_t seen_count = 0;
+  const uint32_t wanted_count = std::max(count, 1u);
+  const uint32_t bucket_budget = wanted_count < (1u << 27) ? wanted_count * 16 : UINT32_MAX;
+  // Asked per bucket: a bucket is visited whole.
+  return impl_->index.Walk(cursor, bucket_budget, [&](Entry entry) {
+    visit(context, *EntryItem(entry));
+    return ++seen_count < wanted_count;
+  });
+}
+
+const Item* Store::Random(uint64_t random) const {
+  const Entry entry = impl_->index.Random(random);
+  return entry == 0 ? nullptr : EntryItem(entry);
+}
+
+uint32_t Store::CollectExpired(uint64_t now_ms, uint32_t budget,
+                               void (*visit)(void* context, const Item& item), void* context) {
+  return impl_->CollectExpired(now_ms, budget, visit, context);
+}
+
+bool Store::Tick() {
+  return impl_->Reclaim(kTickReclaimBudget);
+}
+
+uint64_t Store::StateHash() const {
+  return impl_->state_hash;
+}
+
+const StoreCounters& Store::counters() const {
+  const memory::SlabAllocator& slabs = impl_->slabs;
+  const IndexCounters& index = impl_->index.counters();
+  counters_.index_bytes = index.bytes;
+  counters_.item_bytes = slabs.used_bytes() - index.bytes;
+  counters_.slab_free_bytes = slabs.held_bytes() - slabs.used_bytes();
+  counters_.slot_waste_bytes = slabs.used_bytes() - slabs.requested_bytes();
+  counters_.segment_splits = index.segment_splits;
+  counters_.moved_max = index.moved_max;
+  return counters_;
+}
+
+memory::SlotClassCounters Store::SlotCounters(uint32_t slot_class) const {
+  return impl_->slabs.ClassCounters(slot_class);
+}
+
+}  // namespace kvstored::store
