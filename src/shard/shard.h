@@ -56,7 +56,6 @@ struct Run {
   store::ChainRef chain;
   uint64_t emitted_bytes = 0;
   Seq id = 0;        // seq of the first part
-  Seq base_seq = 0;  // the command's own: seq of the item that the value was made from
   // Keeps the run among the shard's open ones (P4) for as long as this object lives.
   std::shared_ptr<const Seq> open;
   // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
@@ -242,6 +241,11 @@ class Shard {
   // Applies received records up to `limit` without calling them committed (promotion: the gate opens
   // when the new member set has acknowledged them).
   OpResult ApplyReceived(Seq limit);
+  // Forgets received records above `limit`; false if some of them are applied already (nothing changed
+  // then).
+  [[nodiscard]] bool CutReceived(Seq limit);
+  // Full sync: applies the items of a snapshot batch.
+  OpResult ApplySnapshot(const record::Batch& batch);
   // Full sync: when `applied` is exactly `end`, is the state's hash `hash`? Calls done(equal) then, at
   // once if it is there already. Only while applied <= end.
   void VerifyAt(Seq end, uint64_t hash, std::function<void(bool equal)> done);

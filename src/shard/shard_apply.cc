@@ -10,9 +10,11 @@ namespace kvstored::shard {
 namespace {
 
 // Runs of snapshots are named by their item's seq, which a live run's first part may equal.
+constexpr uint64_t kSnapshotRun = uint64_t{1} << 63;
+
 uint64_t RunKey(const record::Record& record) {
   const uint64_t id = record.aux != 0 ? record.aux : record.seq;
-  return (record.flags & kRecordSnapshot) != 0 ? id | (uint64_t{1} << 63) : id;
+  return (record.flags & kRecordSnapshot) != 0 ? id | kSnapshotRun : id;
 }
 
 }  // namespace
@@ -167,6 +169,54 @@ OpResult Shard::ApplyReceived(Seq limit) {
   return OpResult::kOk;
 }
 
+bool Shard::CutReceived(Seq limit) {
+  if (applied_ > limit) {
+    return false;
+  }
+  while (!received_.empty() && received_.back()->last_seq > limit) {
+    const record::BatchRef last = std::move(received_.back());
+    received_.pop_back();
+    if (last->first_seq > limit) {
+      continue;
+    }
+    auto kept = std::make_shared<record::Batch>(*last);
+    size_t offset = 0;
+    Seq seq = last->first_seq - 1;
+    while (seq < limit) {
+      record::Record record;
+      size_t size_bytes = 0;
+      const auto decoded =
+          record::Decode(std::span(last->bytes).subspan(offset), &record, &size_bytes);
+      KVS_CHECK(decoded == record::DecodeResult::kOk, "decoded=%d", static_cast<int>(decoded));
+      offset += size_bytes;
+      seq = record.seq;
+    }
+    kept->bytes.resize(offset);
+    kept->last_seq = limit;
+    received_.push_back(std::move(kept));
+  }
+  if (received_.empty()) {
+    received_offset_ = 0;
+  }
+  return true;
+}
+
+OpResult Shard::ApplySnapshot(const record::Batch& batch) {
+  size_t offset = 0;
+  while (offset < batch.bytes.size()) {
+    record::Record record;
+    size_t size_bytes = 0;
+    const auto decoded =
+        record::Decode(std::span(batch.bytes).subspan(offset), &record, &size_bytes);
+    KVS_CHECK(decoded == record::DecodeResult::kOk, "decoded=%d", static_cast<int>(decoded));
+    if (const OpResult result = Apply(record); result != OpResult::kOk) {
+      return result;
+    }
+    offset += size_bytes;
+  }
+  return OpResult::kOk;
+}
+
 void Shard::VerifyAt(Seq end, uint64_t hash, std::function<void(bool equal)> done) {
   KVS_CHECK(applied_ <= end, "applied=%lu end=%lu", applied_, end);
   verification_ = {.end = end, .hash = hash, .done = std::move(done)};
@@ -175,6 +225,8 @@ void Shard::VerifyAt(Seq end, uint64_t hash, std::function<void(bool equal)> don
 
 void Shard::VerifyIfReached() {
   if (verification_.done && applied_ == verification_.end) {
+    // The scan is over: runs that it began and did not link belong to items that are gone.
+    absl::erase_if(open_runs_, [](const auto& run) { return (run.first & kSnapshotRun) != 0; });
     std::exchange(verification_.done, nullptr)(store_.StateHash() == verification_.hash);
   }
 }

@@ -1,0 +1,245 @@
+// What a crash leaves behind: the old meta or the new one. A data set directory that no meta names (a
+// full sync that was not published, an old set whose removal was cut short) is removed at start.
+#include "server/identity.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+
+namespace kvstored::server {
+namespace {
+
+constexpr char kSetPrefix[] = "set-";
+
+uint64_t SetNumber(const std::string& name) {
+  if (name.rfind(kSetPrefix, 0) != 0) {
+    return 0;
+  }
+  return std::strtoull(name.c_str() + sizeof(kSetPrefix) - 1, nullptr, 10);
+}
+
+void WarnOfDifferences(const log::Meta& meta, const Config& config) {
+  if (meta.ack != config.replication.ack ||
+      meta.ack_replicas != config.replication.ack_replicas) {
+    base::LogWarning(absl::StrFormat(
+        "replication.ack/ack_replicas of the configuration (%d/%d) differ from this data "
+        "directory's (%d/%d), which count; change them with CONFIG SET",
+        static_cast<int>(config.replication.ack), config.replication.ack_replicas,
+        static_cast<int>(meta.ack), meta.ack_replicas));
+  }
+  if (meta.role == Role::kPrimary && !config.replication.primary.empty()) {
+    base::LogWarning(absl::StrFormat(
+        "replication.primary = \"%s\" is ignored: this data directory belongs to a primary; use "
+        "REPLICAOF or kvctl join",
+        config.replication.primary));
+  }
+}
+
+}  // namespace
+
+std::vector<replication::EpochEntry> ToReplication(const std::vector<log::EpochEntry>& epochs) {
+  std::vector<replication::EpochEntry> out;
+  out.reserve(epochs.size());
+  for (const log::EpochEntry& entry : epochs) {
+    out.push_back({.epoch = entry.epoch, .first_seq = entry.first_seqs});
+  }
+  return out;
+}
+
+std::vector<log::EpochEntry> ToLog(const std::vector<replication::EpochEntry>& epochs) {
+  std::vector<log::EpochEntry> out;
+  out.reserve(epochs.size());
+  for (const replication::EpochEntry& entry : epochs) {
+    out.push_back({.epoch = entry.epoch, .first_seqs = entry.first_seq});
+  }
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<Identity>> Identity::Load(NvmDevice* device, const Config& config,
+                                                         base::Random* random,
+                                                         std::string_view boot_id) {
+  auto identity = std::unique_ptr<Identity>(new Identity(device, random->NextId()));
+  absl::StatusOr<log::Meta> meta = log::LoadMeta(device);
+  if (meta.ok()) {
+    identity->meta_ = *std::move(meta);
+    identity->same_boot_ = identity->meta_.boot_id == boot_id;
+    WarnOfDifferences(identity->meta_, config);
+    if (!identity->meta_.data_set_directory.empty()) {
+      KVS_ASSIGN_OR_RETURN(identity->manifest_,
+                           log::LoadManifest(device, identity->meta_.data_set_directory));
+    }
+  } else if (absl::IsNotFound(meta.status())) {
+    log::Meta& fresh = identity->meta_;
+    fresh.store = random->NextId();
+    fresh.ack = config.replication.ack;
+    fresh.ack_replicas = config.replication.ack_replicas;
+    fresh.primary_address = config.replication.primary;
+    fresh.role = config.replication.primary.empty() ? Role::kPrimary : Role::kReplica;
+    fresh.boot_id = std::string(boot_id);
+    if (fresh.role == Role::kPrimary) {
+      KVS_RETURN_IF_ERROR(identity->MakeDataSet(config, random));
+    }
+    KVS_RETURN_IF_ERROR(log::SaveMeta(device, fresh));
+  } else {
+    return meta.status();
+  }
+  KVS_RETURN_IF_ERROR(identity->RemoveStrayDirectories());
+  if (identity->meta_.boot_id != boot_id) {
+    // Kept as `same_boot_` for this start; from now on this boot is the one that counts.
+    KVS_RETURN_IF_ERROR(identity->Update(
+        [&](log::Meta* changed) { changed->boot_id = std::string(boot_id); }));
+  }
+  return identity;
+}
+
+absl::Status Identity::MakeDataSet(const Config& config, base::Random* random) {
+  manifest_.data_set = random->NextId();
+  manifest_.seed = random->NextId();
+  manifest_.shard_count = config.server.shards;
+  manifest_.start_seqs.assign(config.server.shards, 0);
+  KVS_ASSIGN_OR_RETURN(meta_.data_set_directory, NewDirectoryLocked());
+  meta_.data_set = manifest_.data_set;
+  return log::SaveManifest(device_, meta_.data_set_directory, manifest_);
+}
+
+absl::StatusOr<std::string> Identity::NewDirectoryLocked() {
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
+  uint64_t newest = 0;
+  for (const std::string& name : names) {
+    newest = std::max(newest, SetNumber(name));
+  }
+  const std::string directory = absl::StrFormat("%s%d", kSetPrefix, newest + 1);
+  KVS_RETURN_IF_ERROR(device_->MakeDirectory(directory));
+  KVS_RETURN_IF_ERROR(device_->MakeDirectory(LogDirectory(directory)));
+  return directory;
+}
+
+absl::Status Identity::RemoveStrayDirectories() {
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
+  for (const std::string& name : names) {
+    if (SetNumber(name) != 0 && name != meta_.data_set_directory) {
+      base::LogInfo(absl::StrFormat("removing %s/%s: no part of this node's data any more",
+                                    device_->Describe(), name));
+      KVS_RETURN_IF_ERROR(device_->Remove(name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+log::Meta Identity::meta() const {
+  const std::lock_guard lock(mutex_);
+  return meta_;
+}
+
+log::Manifest Identity::manifest() const {
+  const std::lock_guard lock(mutex_);
+  return manifest_;
+}
+
+bool Identity::has_data_set() const {
+  const std::lock_guard lock(mutex_);
+  return !meta_.data_set_directory.empty();
+}
+
+uint32_t Identity::NextEpochNumber() const {
+  const std::lock_guard lock(mutex_);
+  uint32_t highest = std::max(meta_.highest_epoch, meta_.promise);
+  for (const log::EpochEntry& entry : manifest_.epochs) {
+    highest = std::max(highest, entry.epoch.number);
+  }
+  return highest + 1;
+}
+
+absl::Status Identity::Update(const std::function<void(log::Meta*)>& change) {
+  const std::lock_guard lock(mutex_);
+  log::Meta next = meta_;
+  change(&next);
+  if (next == meta_) {
+    return absl::OkStatus();
+  }
+  KVS_RETURN_IF_ERROR(log::SaveMeta(device_, next));
+  meta_ = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::Status Identity::AddEpoch(const Epoch& epoch, const std::vector<Seq>& first_seqs) {
+  const std::lock_guard lock(mutex_);
+  log::Manifest next = manifest_;
+  if (!next.epochs.empty()) {
+    KVS_CHECK(next.epochs.back().epoch.number < epoch.number, "newest=%u new=%u",
+              next.epochs.back().epoch.number, epoch.number);
+  }
+  next.epochs.push_back({.epoch = epoch, .first_seqs = first_seqs});
+  KVS_RETURN_IF_ERROR(log::SaveManifest(device_, meta_.data_set_directory, next));
+  manifest_ = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::Status Identity::SetEpochs(const std::vector<replication::EpochEntry>& epochs) {
+  const std::lock_guard lock(mutex_);
+  log::Manifest next = manifest_;
+  next.epochs = ToLog(epochs);
+  if (next == manifest_) {
+    return absl::OkStatus();
+  }
+  KVS_RETURN_IF_ERROR(log::SaveManifest(device_, meta_.data_set_directory, next));
+  manifest_ = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::Status Identity::AdoptDataSet(const replication::NodeFacts& primary) {
+  KVS_ASSIGN_OR_RETURN(
+      const std::string directory,
+      MakeSetDirectory(primary, std::vector<Seq>(primary.shard_count, 0)));
+  {
+    const std::lock_guard lock(mutex_);
+    log::Manifest empty;
+    KVS_ASSIGN_OR_RETURN(empty, log::LoadManifest(device_, directory));
+    empty.epochs.clear();  // it holds nothing yet, so it has no history
+    KVS_RETURN_IF_ERROR(log::SaveManifest(device_, directory, empty));
+  }
+  return PublishSetDirectory(directory);
+}
+
+absl::StatusOr<std::string> Identity::MakeSetDirectory(const replication::NodeFacts& primary,
+                                                       const std::vector<Seq>& start_seqs) {
+  const std::lock_guard lock(mutex_);
+  KVS_ASSIGN_OR_RETURN(const std::string directory, NewDirectoryLocked());
+  const log::Manifest manifest{.data_set = primary.data_set_id,
+                               .seed = primary.data_seed,
+                               .shard_count = primary.shard_count,
+                               .epochs = ToLog(primary.epochs),
+                               .start_seqs = start_seqs};
+  KVS_RETURN_IF_ERROR(log::SaveManifest(device_, directory, manifest));
+  return directory;
+}
+
+absl::Status Identity::PublishSetDirectory(const std::string& directory) {
+  std::string old;
+  {
+    const std::lock_guard lock(mutex_);
+    KVS_ASSIGN_OR_RETURN(log::Manifest manifest, log::LoadManifest(device_, directory));
+    log::Meta next = meta_;
+    old = next.data_set_directory;
+    next.data_set_directory = directory;
+    next.data_set = manifest.data_set;
+    KVS_RETURN_IF_ERROR(log::SaveMeta(device_, next));
+    meta_ = std::move(next);
+    manifest_ = std::move(manifest);
+  }
+  if (!old.empty()) {
+    return device_->Remove(old);
+  }
+  return absl::OkStatus();
+}
+
+void Identity::DropSetDirectory(const std::string& directory) {
+  if (const absl::Status removed = device_->Remove(directory); !removed.ok()) {
+    base::LogWarning(absl::StrFormat("%s stays behind: %s", directory,
+                                     std::string(removed.message())));
+  }
+}
+
+}  // namespace kvstored::server

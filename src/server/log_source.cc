@@ -1,0 +1,61 @@
+#include "server/log_source.h"
+
+#include "absl/strings/str_format.h"
+#include "kvstored/limits.h"
+
+namespace kvstored::server {
+
+Seq LogSource::LogStart(ShardId shard) {
+  return core_->log()->segments().OldestStart()[shard] + 1;
+}
+
+void LogSource::ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) {
+  absl::StatusOr<record::BatchRef> batch = core_->log()->Read(shard, from_seq, max_bytes);
+  if (absl::IsNotFound(batch.status())) {
+    done(absl::OutOfRangeError(std::string(batch.status().message())));
+    return;
+  }
+  if (batch.ok() && *batch == nullptr) {
+    done(absl::OutOfRangeError(
+        absl::StrFormat("seq %d of shard %d is not written yet", from_seq, shard)));
+    return;
+  }
+  done(std::move(batch));
+}
+
+replication::Slice LogSource::NextSlice(shard::Shard& shard, Scans* scans, uint64_t cursor,
+                                        size_t budget_bytes) {
+  replication::Slice slice;
+  uint64_t id = cursor;
+  if (id == 0) {
+    id = scans->next_id++;
+    slice.live_from = shard.OldestOpen();
+    while (scans->open.size() >= kOpenScansMax) {
+      scans->open.erase(scans->open.begin());
+    }
+  }
+  shard::Shard::SnapshotCursor& scan = scans->open[id];
+  slice.batch = shard.SnapshotSlice(&scan, budget_bytes);
+  slice.next_cursor = id;
+  slice.is_last = scan.done();
+  if (slice.is_last) {
+    slice.state_hash = shard.store()->StateHash();
+    scans->open.erase(id);
+  }
+  return slice;
+}
+
+void LogSource::RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes, SliceDone done) {
+  const uint32_t owner = core_->threads->OwnerOf(shard);
+  shard::ShardThread* thread = core_->threads->thread(owner);
+  core_->threads->RunOn(owner, [this, thread, shard, cursor, budget_bytes, done] {
+    Scans& scans = scans_[shard];
+    if (cursor != 0 && !scans.open.contains(cursor)) {
+      done(absl::AbortedError("the scan was given up: too many full syncs at once"));
+      return;
+    }
+    done(NextSlice(*thread->shard(shard), &scans, cursor, budget_bytes));
+  });
+}
+
+}  // namespace kvstored::server

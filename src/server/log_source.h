@@ -1,0 +1,39 @@
+// LogSource: where replication takes records that left its backlog (the log's files) and the items of a
+// full sync (the shards' memory).
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "replication/record_source.h"
+#include "server/node_core.h"
+
+namespace kvstored::server {
+
+class LogSource : public replication::RecordSource {
+ public:
+  explicit LogSource(NodeCore* core) : core_(core), scans_(core->shard_count()) {
+  }
+
+  Seq LogStart(ShardId shard) override;
+  // Reads inline: at most max_bytes from the page cache or the device.
+  void ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) override;
+  void RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes, SliceDone done) override;
+
+ private:
+  // Scans under way, by the number that the engine calls the cursor. On the shard's thread.
+  struct Scans {
+    uint64_t next_id = 1;
+    std::map<uint64_t, shard::Shard::SnapshotCursor> open;
+  };
+  // A scan whose sync was given up is dropped when this many newer ones have begun.
+  static constexpr size_t kOpenScansMax = 2 * kReplicaCountMax;
+
+  static replication::Slice NextSlice(shard::Shard& shard, Scans* scans, uint64_t cursor,
+                                      size_t budget_bytes);
+
+  NodeCore* const core_;
+  std::vector<Scans> scans_;
+};
+
+}  // namespace kvstored::server

@@ -1,0 +1,103 @@
+#include "server/node_core.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvstored::server {
+namespace {
+
+memory::RegionPool::Options PoolOptions(const Config& config) {
+  return {.initial_bytes = config.memory.pool_size_bytes,
+          .max_bytes = config.memory.max_memory_bytes};
+}
+
+}  // namespace
+
+NodeCore::NodeCore(Config node_config, NodeSeams node_seams, Identity* node_identity)
+    : config(std::move(node_config)),
+      seams(node_seams),
+      identity(node_identity),
+      random(node_seams.random_seed),
+      record_clock(node_seams.clock),
+      pool(PoolOptions(config)),
+      digester(node_identity->manifest().seed) {
+  log_sync.store(static_cast<uint8_t>(config.log.sync), std::memory_order_relaxed);
+  const uint32_t shards = identity->has_data_set() ? identity->manifest().shard_count
+                                                   : config.server.shards;
+  threads = std::make_unique<shard::ThreadSet>(std::min(config.server.threads, shards), shards,
+                                               &record_clock);
+}
+
+NodeCore::~NodeCore() {
+  // Shards give their chunks back to the pool, so they go first; logs have no more producers then.
+  replication.reset();
+  threads.reset();
+}
+
+void NodeCore::SetLog(std::unique_ptr<log::Log> log) {
+  log_.store(log.get(), std::memory_order_release);
+  logs_.push_back(std::move(log));
+}
+
+log::LogOptions NodeCore::LogOptionsFor(const std::string& set_directory) {
+  const auto rng = std::make_shared<base::Random>(random.Next());
+  return {.device = seams.device,
+          .directory = Identity::LogDirectory(set_directory),
+          .shard_count = shard_count(),
+          .data_set = identity->manifest().data_set,
+          .segment_bytes = config.log.segment_size_bytes,
+          .retain_bytes = config.log.retain_bytes,
+          .sync = static_cast<LogSync>(log_sync.load(std::memory_order_relaxed)),
+          .sync_interval_us = static_cast<int64_t>(config.log.interval_us),
+          .clock = seams.clock,
+          .random = [rng] { return rng->Next(); },
+          .listener = log_listener};
+}
+
+Seq NodeCore::SafeSeq(ShardId shard) const {
+  const log::Log* current = log();
+  if (current == nullptr) {
+    return 0;
+  }
+  const Seq local = CountsPersisted() ? current->persisted(shard) : current->written(shard);
+  return std::min(local, replication->progress().MemberFloor(shard));
+}
+
+void NodeCore::ForEachShard(const std::function<void(shard::Shard&)>& work,
+                            std::shared_ptr<std::atomic<uint32_t>> left) {
+  left->store(threads->thread_count(), std::memory_order_release);
+  for (uint32_t i = 0; i < threads->thread_count(); ++i) {
+    shard::ShardThread* thread = threads->thread(i);
+    threads->RunOn(i, [thread, work, left, this] {
+      for (const auto& shard : thread->shards()) {
+        work(*shard);
+      }
+      left->fetch_sub(1, std::memory_order_acq_rel);  // partner: Wait
+      replication->Wake();
+    });
+  }
+}
+
+void NodeCore::Run(std::shared_ptr<Operation> operation) {
+  {
+    const std::lock_guard lock(operations_mutex_);
+    incoming_.push_back(std::move(operation));
+  }
+  if (replication) {
+    replication->Wake();
+  }
+}
+
+bool NodeCore::PollOperations() {
+  {
+    const std::lock_guard lock(operations_mutex_);
+    operations_.insert(operations_.end(), incoming_.begin(), incoming_.end());
+    incoming_.clear();
+  }
+  return std::erase_if(operations_, [](const std::shared_ptr<Operation>& operation) {
+           return operation->Poll();
+         }) > 0;
+}
+
+}  // namespace kvstored::server
