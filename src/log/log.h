@@ -201,8 +201,8 @@ class Log {
   absl::Status Roll();
   absl::Status PersistCurrent();
   absl::Status StartSegment(SpareSegment spare);
-  absl::StatusOr<SpareSegment> MakeSpare();
-  absl::StatusOr<SpareSegment> CreateSpare(const std::string& name);
+  absl::StatusOr<SpareSegment> MakeSpare(uint64_t reserve);
+  absl::StatusOr<SpareSegment> CreateSpare(const std::string& name, uint64_t reserve);
   absl::Status BlankHeader(NvmFile* file);
   uint64_t RestBytes() const;
   bool ShouldPersist() const;

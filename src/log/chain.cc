@@ -1,0 +1,140 @@
+// A file belongs to the chain if its header is whole and names the number of its file, and its
+// successor names its incarnation. Everything else in the directory is a spare: prepared ahead, or
+// a stale life of a recycled file. A header that is not whole is a torn roll-over, unless frames
+// behind it prove that it once was.
+#include "log/chain.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "log/frame_scan.h"
+
+namespace kvstored::log {
+namespace {
+
+struct Candidate {
+  std::string name;
+  std::shared_ptr<NvmFile> file;
+  SegmentHeaderResult result = SegmentHeaderResult::kAbsent;
+  SegmentHeader header;
+  bool is_valid = false;
+};
+
+absl::Status CheckOwner(const RecoveryOptions& options, const Candidate& candidate) {
+  const std::string path = options.device->Describe() + "/" + candidate.name;
+  if (candidate.header.data_set != options.data_set) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s belongs to another data set; move it out of this directory", path));
+  }
+  if (candidate.header.start_seqs.size() != options.shard_count) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s was written with %d shards, this start has %d; set server.shards to %d",
+                        path, candidate.header.start_seqs.size(), options.shard_count,
+                        candidate.header.start_seqs.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Candidate> ReadCandidate(const RecoveryOptions& options, const std::string& name,
+                                        uint64_t number) {
+  Candidate candidate;
+  candidate.name = name;
+  KVS_ASSIGN_OR_RETURN(candidate.file, options.device->Open(name));
+  if (candidate.file->size_bytes() < kSegmentHeaderBytes) {
+    return candidate;  // a crash while it was made
+  }
+  std::array<uint8_t, kSegmentHeaderBytes> bytes;
+  KVS_RETURN_IF_ERROR(candidate.file->Read(0, bytes));
+  candidate.result = DecodeSegmentHeader(bytes, &candidate.header);
+  if (candidate.result == SegmentHeaderResult::kNewer) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s/%s has format version %d, this kvstored reads up to %d; start a newer kvstored on this "
+        "directory",
+        options.device->Describe(), name, candidate.header.version, kLogVersion));
+  }
+  if (candidate.result == SegmentHeaderResult::kOk && candidate.header.number == number) {
+    KVS_RETURN_IF_ERROR(CheckOwner(options, candidate));
+    candidate.is_valid = true;
+  }
+  return candidate;
+}
+
+// A header is persisted before the first frame. So a frame that names this segment as persisted
+// proves that a broken header was whole once.
+absl::Status CheckTornHeader(const RecoveryOptions& options, const Candidate& candidate,
+                             uint64_t number) {
+  const uint64_t size_bytes = candidate.file->size_bytes();
+  if (candidate.result == SegmentHeaderResult::kOk || size_bytes < kSegmentHeaderBytes) {
+    return absl::OkStatus();
+  }
+  const uint64_t limit =
+      candidate.result == SegmentHeaderResult::kBad
+          ? size_bytes
+          : std::min<uint64_t>(size_bytes, kSegmentHeaderBytes + kFrameHeaderBytes);
+  KVS_ASSIGN_OR_RETURN(const TailClaim claim,
+                       SearchTail(candidate.file.get(), std::nullopt, kSegmentHeaderBytes, limit));
+  if (claim.persisted.segment >= number) {
+    return absl::DataLossError(
+        absl::StrFormat("%s/%s: the segment header at offset 0 is damaged, and records of every "
+                        "shard follow it; %s",
+                        options.device->Describe(), candidate.name, DamageRemedy()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string DamageRemedy() {
+  return "restore the file from a copy, or give this node's copy up: start it as a replica with "
+         "`kvctl join --discard-local-data`";
+}
+
+absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                       options.device->List(options.directory));
+  std::map<uint64_t, Candidate> candidates;
+  for (const std::string& base_name : names) {
+    const uint64_t number = ParseSegmentName(base_name);
+    if (number != 0) {
+      KVS_ASSIGN_OR_RETURN(candidates[number],
+                           ReadCandidate(options, options.directory + "/" + base_name, number));
+    }
+  }
+  uint64_t newest = 0;
+  for (const auto& [number, candidate] : candidates) {
+    newest = candidate.is_valid ? number : newest;
+  }
+  for (const auto& [number, candidate] : candidates) {
+    if (number > newest) {
+      KVS_RETURN_IF_ERROR(CheckTornHeader(options, candidate, number));
+    }
+  }
+  Chain chain;
+  for (uint64_t number = newest; number != 0; --number) {
+    Candidate& candidate = candidates[number];
+    Segment segment;
+    segment.header = candidate.header;
+    segment.name = candidate.name;
+    segment.file = candidate.file;
+    chain.segments.push_back(std::move(segment));
+    const uint64_t wanted = candidate.header.predecessor_incarnation;
+    const auto predecessor = candidates.find(number - 1);
+    if (wanted == 0) {
+      break;
+    }
+    if (predecessor == candidates.end()) {
+      chain.break_reason = SegmentName(options.directory, number - 1) + " is absent";
+      break;
+    }
+    if (!predecessor->second.is_valid || predecessor->second.header.incarnation != wanted) {
+      chain.break_reason = predecessor->second.name + ": its header (offset 0) is damaged";
+      break;
+    }
+  }
+  std::reverse(chain.segments.begin(), chain.segments.end());
+  return chain;
+}
+
+}  // namespace kvstored::log

@@ -1,0 +1,245 @@
+// The chain of segments: opening, rolling over, spares, retention, cuts.
+//
+// Order of a roll-over, and what a crash between two steps leaves:
+//   1. the current segment is persisted to its end   (crash: it is still the newest)
+//   2. the successor's header is written and persisted (crash: header whole or torn; no frame yet)
+//   3. frames go to the successor
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "log/log.h"
+
+namespace kvstored::log {
+
+absl::StatusOr<std::unique_ptr<Log>> Log::Create(LogOptions options,
+                                                 const std::vector<Seq>& start_seqs) {
+  KVS_ASSIGN_OR_RETURN(std::unique_ptr<Log> log, Open(std::move(options), {{}, start_seqs}));
+  const std::lock_guard<std::mutex> lock(log->writer_mutex_);
+  KVS_RETURN_IF_ERROR(log->Roll());
+  log->UpdateSpace();
+  return log;
+}
+
+absl::StatusOr<std::unique_ptr<Log>> Log::Open(LogOptions options, LogTail tail) {
+  if (options.segment_bytes < 2 * kSegmentHeaderBytes || options.segment_bytes % kFrameAlign != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "log.segment_size %d is not a multiple of 64 from 8192", options.segment_bytes));
+  }
+  std::vector<Seq> last_seqs = tail.last_seqs;
+  auto log = std::unique_ptr<Log>(new Log(std::move(options), last_seqs));
+  KVS_RETURN_IF_ERROR(log->Begin(std::move(tail)));
+  return log;
+}
+
+absl::Status Log::Begin(LogTail tail) {
+  last_persist_us_ = options_.clock->MonotonicUs();
+  uint64_t oldest_number = 0;
+  if (!tail.segments.empty()) {
+    const Segment& newest = tail.segments.back();
+    oldest_number = tail.segments.front().header.number;
+    // What was recovered may only be in the page cache: a process can die without its machine.
+    KVS_RETURN_IF_ERROR(newest.file->Persist());
+    current_.header = newest.header;
+    current_.end = newest.end;
+    persisted_position_ = {newest.header.number, newest.end};
+  }
+  next_spare_number_ = current_.header.number + 1;
+  for (Segment& segment : tail.segments) {
+    index_.Add(std::move(segment));
+  }
+  index_.SetLastSeqs(last_seqs_);
+  KVS_RETURN_IF_ERROR(CollectLeftovers(oldest_number));
+  UpdateSpace();
+  while (NeedsSegment()) {
+    const absl::Status status = PrepareSegment();
+    if (absl::IsResourceExhausted(status)) {
+      base::LogWarning(
+          absl::StrFormat("no space for the log: writes are refused until there is: %s",
+                          std::string(status.message())));
+      break;
+    }
+    KVS_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+// Files outside the chain: spares prepared by an earlier life, segments that were being recycled.
+absl::Status Log::CollectLeftovers(uint64_t oldest_number) {
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                       options_.device->List(options_.directory));
+  for (const std::string& base_name : names) {
+    const uint64_t number = ParseSegmentName(base_name);
+    if (number == 0 || (number >= oldest_number && number <= current_.header.number)) {
+      continue;
+    }
+    const std::string name = options_.directory + "/" + base_name;
+    KVS_ASSIGN_OR_RETURN(std::unique_ptr<NvmFile> file, options_.device->Open(name));
+    const bool is_whole = file->size_bytes() == options_.segment_bytes;
+    if (is_whole && number == next_spare_number_) {
+      KVS_RETURN_IF_ERROR(BlankHeader(file.get()));
+      space_.AddSpare({name, std::move(file)});
+      ++next_spare_number_;
+    } else {
+      file.reset();
+      KVS_RETURN_IF_ERROR(options_.device->Remove(name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Log::BlankHeader(NvmFile* file) {
+  std::array<uint8_t, kSegmentHeaderBytes> zeros{};
+  const iovec piece = {zeros.data(), zeros.size()};
+  KVS_RETURN_IF_ERROR(file->Write(0, {&piece, 1}));
+  return file->Persist();
+}
+
+absl::StatusOr<SpareSegment> Log::CreateSpare(const std::string& name, uint64_t reserve) {
+  KVS_ASSIGN_OR_RETURN(const uint64_t free_bytes, options_.device->FreeBytes());
+  if (free_bytes < options_.segment_bytes + reserve) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "%s has %d bytes free; a log segment needs %d and %d are kept for a checkpoint; free space "
+        "or lower log.segment_size",
+        options_.device->Describe(), free_bytes, options_.segment_bytes, reserve));
+  }
+  // A file of that name can only be what an earlier attempt, ended by an error, left behind.
+  KVS_RETURN_IF_ERROR(options_.device->Remove(name));
+  KVS_ASSIGN_OR_RETURN(std::unique_ptr<NvmFile> file,
+                       options_.device->Create(name, options_.segment_bytes));
+  counters_.segments_created.fetch_add(1, std::memory_order_relaxed);
+  return SpareSegment{name, std::move(file)};
+}
+
+// With prepare_mutex_ held. `reserve`: bytes of the device that must stay free.
+absl::StatusOr<SpareSegment> Log::MakeSpare(uint64_t reserve) {
+  const std::string name = SegmentName(options_.directory, next_spare_number_);
+  SpareSegment spare;
+  if (space_.TakeRetired(&spare)) {
+    KVS_RETURN_IF_ERROR(options_.device->Rename(spare.name, name));
+    // Its header still names its old number, so that a crash here leaves no second chain; blank it.
+    KVS_RETURN_IF_ERROR(BlankHeader(spare.file.get()));
+    spare.name = name;
+    counters_.segments_recycled.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    KVS_ASSIGN_OR_RETURN(spare, CreateSpare(name, reserve));
+  }
+  ++next_spare_number_;
+  return spare;
+}
+
+absl::Status Log::PrepareSegment() {
+  const std::lock_guard<std::mutex> lock(prepare_mutex_);
+  if (!NeedsSegment()) {
+    return absl::OkStatus();
+  }
+  KVS_ASSIGN_OR_RETURN(SpareSegment spare,
+                       MakeSpare(reserve_bytes_.load(std::memory_order_relaxed)));
+  space_.AddSpare(std::move(spare));
+  return absl::OkStatus();
+}
+
+// Ends the current segment and begins the next.
+absl::Status Log::Roll() {
+  if (current_.dirty) {
+    KVS_RETURN_IF_ERROR(PersistCurrent());
+  }
+  SpareSegment spare;
+  if (!space_.TakeSpare(&spare)) {
+    const std::lock_guard<std::mutex> lock(prepare_mutex_);
+    if (!space_.TakeSpare(&spare)) {
+      KVS_ASSIGN_OR_RETURN(spare, MakeSpare(0));
+    }
+  }
+  return StartSegment(std::move(spare));
+}
+
+absl::Status Log::StartSegment(SpareSegment spare) {
+  SegmentHeader header;
+  header.incarnation = options_.random();
+  header.number = current_.header.number + 1;
+  header.predecessor_incarnation = current_.header.incarnation;
+  header.predecessor_end = current_.header.incarnation == 0 ? 0 : current_.end;
+  header.segment_bytes = options_.segment_bytes;
+  header.data_set = options_.data_set;
+  header.start_seqs = last_seqs_;
+  KVS_CHECK(spare.name == SegmentName(options_.directory, header.number),
+            "spare %s for number %llu", spare.name.c_str(),
+            static_cast<unsigned long long>(header.number));
+  std::array<uint8_t, kSegmentHeaderBytes> bytes;
+  EncodeSegmentHeader(header, bytes);
+  const iovec piece = {bytes.data(), bytes.size()};
+  KVS_RETURN_IF_ERROR(spare.file->Write(0, {&piece, 1}));
+  // Orders the header before the segment's first frame.
+  KVS_RETURN_IF_ERROR(spare.file->Persist());
+  current_ = Current{header, spare.name, spare.file, kSegmentHeaderBytes, false};
+  persisted_position_ = {header.number, kSegmentHeaderBytes};
+  Segment segment;
+  segment.header = header;
+  segment.name = spare.name;
+  segment.file = spare.file;
+  index_.Add(std::move(segment));
+  return absl::OkStatus();
+}
+
+uint64_t Log::RestBytes() const {
+  return current_.file == nullptr ? 0 : options_.segment_bytes - current_.end;
+}
+
+void Log::UpdateSpace() {
+  space_.SetUsable(RestBytes(), options_.segment_bytes - kSegmentHeaderBytes);
+}
+
+void Log::Retain(const std::vector<Seq>& needed) {
+  std::vector<Segment> removed = index_.Trim(needed, retain_bytes_.load(std::memory_order_relaxed));
+  for (Segment& segment : removed) {
+    if (segment.file->size_bytes() == options_.segment_bytes &&
+        space_.retired_count() < options_.spare_segments) {
+      space_.AddRetired({segment.name, std::move(segment.file)});
+      continue;
+    }
+    segment.file.reset();
+    const absl::Status status = options_.device->Remove(segment.name);
+    if (!status.ok()) {
+      base::LogWarning(
+          absl::StrFormat("an old log segment stays: %s", std::string(status.message())));
+    }
+  }
+}
+
+absl::Status Log::CutAbove(const std::vector<Seq>& seqs) {
+  const std::lock_guard<std::mutex> lock(writer_mutex_);
+  KVS_CHECK(seqs.size() == last_seqs_.size(), "seqs=%zu shards=%zu", seqs.size(),
+            last_seqs_.size());
+  if (failed()) {
+    return absl::FailedPreconditionError("the log has failed");
+  }
+  bool did_anything = false;
+  absl::Status status = StepLocked(true, &did_anything);
+  bool cuts = false;
+  for (size_t s = 0; status.ok() && s < seqs.size(); ++s) {
+    cuts = cuts || last_seqs_[s] > seqs[s];
+    last_seqs_[s] = std::min(last_seqs_[s], seqs[s]);
+  }
+  if (status.ok() && cuts) {
+    // The new segment's header names the cut: persistent before Roll returns.
+    status = Roll();
+    UpdateSpace();
+  }
+  if (!status.ok()) {
+    Fail(status);
+    return status;
+  }
+  persisted_seqs_ = last_seqs_;
+  index_.SetLastSeqs(last_seqs_);
+  for (size_t s = 0; s < last_seqs_.size(); ++s) {
+    marks_[s].appended.store(last_seqs_[s], std::memory_order_release);
+    marks_[s].written.store(last_seqs_[s], std::memory_order_release);
+    marks_[s].persisted.store(last_seqs_[s], std::memory_order_release);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kvstored::log

@@ -1,0 +1,388 @@
+#include "tests/sim/sim_nvm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+
+namespace kvstored::sim {
+namespace {
+
+constexpr size_t kSectorBytes = 512;
+
+void Apply(uint64_t offset, const uint8_t* bytes, size_t size_bytes, std::vector<uint8_t>* to) {
+  if (to->size() < offset + size_bytes) {
+    to->resize(offset + size_bytes);
+  }
+  std::memcpy(to->data() + offset, bytes, size_bytes);
+}
+
+}  // namespace
+
+class SimNvmFile : public NvmFile {
+ public:
+  SimNvmFile(SimNvmDevice* device, std::shared_ptr<SimNvmDevice::File> file, uint64_t generation)
+      : device_(device), file_(std::move(file)), generation_(generation) {
+  }
+
+  absl::Status Write(uint64_t offset, std::span<const iovec> pieces) override {
+    const std::lock_guard<std::mutex> lock(device_->mutex_);
+    KVS_RETURN_IF_ERROR(device_->CheckAlive(generation_));
+    ++device_->counters_.writes;
+    if (device_->fail_next_write_) {
+      device_->fail_next_write_ = false;
+      ++device_->counters_.io_errors;
+      return absl::DataLossError("sim: writing: Input/output error");
+    }
+    SimNvmDevice::PendingWrite write;
+    write.offset = offset;
+    for (const iovec& piece : pieces) {
+      const auto* bytes = static_cast<const uint8_t*>(piece.iov_base);
+      write.bytes.insert(write.bytes.end(), bytes, bytes + piece.iov_len);
+    }
+    const uint64_t end = offset + write.bytes.size();
+    if (end > file_->view.size() &&
+        device_->UsedBytes() + end - file_->view.size() > device_->capacity_bytes_) {
+      return device_->NoSpace();
+    }
+    const bool crash = device_->CrashNow();
+    Apply(offset, write.bytes.data(), write.bytes.size(), &file_->view);
+    file_->pending.push_back(std::move(write));
+    return crash ? device_->CheckAlive(generation_) : absl::OkStatus();
+  }
+
+  absl::Status Persist() override {
+    const std::lock_guard<std::mutex> lock(device_->mutex_);
+    KVS_RETURN_IF_ERROR(device_->CheckAlive(generation_));
+    ++device_->counters_.persists;
+    if (device_->fail_next_persist_) {
+      device_->fail_next_persist_ = false;
+      ++device_->counters_.io_errors;
+      return absl::DataLossError("sim: persisting: Input/output error");
+    }
+    if (device_->CrashNow()) {
+      return device_->CheckAlive(generation_);
+    }
+    device_->PersistFile(file_.get());
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(uint64_t offset, std::span<uint8_t> out) override {
+    const std::lock_guard<std::mutex> lock(device_->mutex_);
+    KVS_RETURN_IF_ERROR(device_->CheckAlive(generation_));
+    if (offset + out.size() > file_->view.size()) {
+      return absl::OutOfRangeError(absl::StrFormat("sim: the file ends at %d; %d bytes at %d",
+                                                   file_->view.size(), out.size(), offset));
+    }
+    if (!out.empty()) {
+      std::memcpy(out.data(), file_->view.data() + offset, out.size());
+    }
+    return absl::OkStatus();
+  }
+
+  uint64_t size_bytes() const override {
+    const std::lock_guard<std::mutex> lock(device_->mutex_);
+    return file_->view.size();
+  }
+
+ private:
+  SimNvmDevice* const device_;
+  const std::shared_ptr<SimNvmDevice::File> file_;
+  const uint64_t generation_;
+};
+
+absl::Status SimNvmDevice::CheckAlive(uint64_t generation) const {
+  if (crashed_ || generation != generation_) {
+    return absl::UnavailableError("sim: no power");
+  }
+  return absl::OkStatus();
+}
+
+// Counts a changing call. True: the power fails in this very call.
+bool SimNvmDevice::CrashNow() {
+  if (!crash_armed_) {
+    return false;
+  }
+  if (calls_to_crash_ > 0) {
+    --calls_to_crash_;
+    return false;
+  }
+  crash_armed_ = false;
+  crashed_ = true;
+  return true;
+}
+
+void SimNvmDevice::PersistFile(File* file) {
+  for (const PendingWrite& write : file->pending) {
+    Apply(write.offset, write.bytes.data(), write.bytes.size(), &file->durable);
+  }
+  file->pending.clear();
+}
+
+absl::Status SimNvmDevice::NoSpace() {
+  ++counters_.no_space_errors;
+  return absl::ResourceExhaustedError("sim: No space left on device");
+}
+
+uint64_t SimNvmDevice::UsedBytes() const {
+  uint64_t used = 0;
+  for (const auto& [name, file] : files_) {
+    used += file->view.size();
+  }
+  return used;
+}
+
+absl::StatusOr<std::unique_ptr<NvmFile>> SimNvmDevice::Create(const std::string& name,
+                                                              uint64_t size_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  if (files_.count(name) != 0) {
+    return absl::AlreadyExistsError("sim: creating " + name + ": File exists");
+  }
+  const size_t slash = name.rfind('/');
+  if (slash != std::string::npos && directories_.count(name.substr(0, slash)) == 0) {
+    return absl::NotFoundError("sim: creating " + name + ": No such directory");
+  }
+  if (UsedBytes() + size_bytes > capacity_bytes_) {
+    return NoSpace();
+  }
+  auto file = std::make_shared<File>();
+  if (CrashNow()) {
+    if (random_.Below(2) == 0) {
+      file->durable.resize(random_.Below(size_bytes + 1));
+      file->view = file->durable;
+      files_[name] = file;
+    }
+    return CheckAlive(generation_);
+  }
+  file->durable.resize(size_bytes);
+  file->view = file->durable;
+  files_[name] = file;
+  return std::make_unique<SimNvmFile>(this, file, generation_);
+}
+
+absl::StatusOr<std::unique_ptr<NvmFile>> SimNvmDevice::Open(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  const auto found = files_.find(name);
+  if (found == files_.end()) {
+    return absl::NotFoundError("sim: opening " + name + ": No such file");
+  }
+  return std::make_unique<SimNvmFile>(this, found->second, generation_);
+}
+
+absl::Status SimNvmDevice::Rename(const std::string& from, const std::string& to) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  const auto found = files_.find(from);
+  if (found == files_.end()) {
+    return absl::NotFoundError("sim: renaming " + from + ": No such file");
+  }
+  const bool crash = CrashNow();
+  if (crash && random_.Below(2) == 0) {
+    return CheckAlive(generation_);
+  }
+  PersistFile(found->second.get());
+  files_[to] = found->second;
+  files_.erase(from);
+  return crash ? CheckAlive(generation_) : absl::OkStatus();
+}
+
+absl::Status SimNvmDevice::Remove(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  const bool crash = CrashNow();
+  const auto is_below = [&name](const std::string& other) {
+    return other == name || other.compare(0, name.size() + 1, name + "/") == 0;
+  };
+  // A crash in the middle removes some of a tree's files, never the directory itself.
+  std::erase_if(files_, [&](const auto& entry) {
+    return is_below(entry.first) && (!crash || random_.Below(2) == 0);
+  });
+  if (crash) {
+    return CheckAlive(generation_);
+  }
+  std::erase_if(directories_, is_below);
+  return absl::OkStatus();
+}
+
+absl::Status SimNvmDevice::MakeDirectory(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  const bool crash = CrashNow();
+  if (!crash || random_.Below(2) == 0) {
+    directories_.insert(name);
+  }
+  return crash ? CheckAlive(generation_) : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> SimNvmDevice::List(const std::string& directory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  if (!directory.empty() && directories_.count(directory) == 0) {
+    return absl::NotFoundError("sim: listing " + directory + ": No such directory");
+  }
+  const std::string prefix = directory.empty() ? "" : directory + "/";
+  std::set<std::string> names;
+  const auto add = [&](const std::string& path) {
+    if (path.compare(0, prefix.size(), prefix) == 0) {
+      const std::string rest = path.substr(prefix.size());
+      names.insert(rest.substr(0, rest.find('/')));
+    }
+  };
+  for (const auto& [name, file] : files_) {
+    add(name);
+  }
+  for (const std::string& name : directories_) {
+    add(name);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+absl::StatusOr<uint64_t> SimNvmDevice::FreeBytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  const uint64_t used = UsedBytes();
+  return capacity_bytes_ > used ? capacity_bytes_ - used : 0;
+}
+
+// Decides what a power cut leaves of a file.
+void SimNvmDevice::Settle(File* file) {
+  for (const PendingWrite& write : file->pending) {
+    const uint64_t fate = random_.Below(4);
+    if (fate == 0) {
+      ++counters_.lost_writes;
+    } else if (fate == 1) {
+      ++counters_.kept_writes;
+      Apply(write.offset, write.bytes.data(), write.bytes.size(), &file->durable);
+    } else if (fate == 2) {
+      ++counters_.torn_writes;
+      const size_t kept = static_cast<size_t>(random_.Below(write.bytes.size() + 1));
+      Apply(write.offset, write.bytes.data(), kept, &file->durable);
+    } else {
+      ++counters_.torn_writes;
+      uint64_t at = 0;
+      while (at < write.bytes.size()) {
+        const uint64_t absolute = write.offset + at;
+        const uint64_t n =
+            std::min<uint64_t>(kSectorBytes - absolute % kSectorBytes, write.bytes.size() - at);
+        if (random_.Below(2) == 0) {
+          Apply(absolute, write.bytes.data() + at, n, &file->durable);
+        }
+        at += n;
+      }
+    }
+  }
+  file->pending.clear();
+  file->view = file->durable;
+}
+
+void SimNvmDevice::PowerCut() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++counters_.power_cuts;
+  ++generation_;
+  crashed_ = false;
+  crash_armed_ = false;
+  fail_next_persist_ = false;
+  fail_next_write_ = false;
+  for (const auto& [name, file] : files_) {
+    Settle(file.get());
+  }
+}
+
+void SimNvmDevice::ProcessCrash() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++generation_;
+  crashed_ = false;
+  crash_armed_ = false;
+}
+
+void SimNvmDevice::CrashAfter(uint64_t count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  crash_armed_ = true;
+  calls_to_crash_ = count;
+}
+
+bool SimNvmDevice::crashed() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return crashed_;
+}
+
+void SimNvmDevice::FailNextPersist() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  fail_next_persist_ = true;
+}
+
+void SimNvmDevice::FailNextWrite() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  fail_next_write_ = true;
+}
+
+void SimNvmDevice::SetCapacity(uint64_t capacity_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  capacity_bytes_ = capacity_bytes;
+}
+
+void SimNvmDevice::FlipBit(const std::string& name, uint64_t offset, uint32_t bit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = files_.find(name);
+  KVS_CHECK(found != files_.end() && offset < found->second->view.size(), "name=%s", name.c_str());
+  File* file = found->second.get();
+  file->view[offset] = static_cast<uint8_t>(file->view[offset] ^ (1U << bit));
+  if (offset < file->durable.size()) {
+    file->durable[offset] = static_cast<uint8_t>(file->durable[offset] ^ (1U << bit));
+  }
+  ++counters_.flipped_bits;
+}
+
+bool SimNvmDevice::FlipRandomBit(const std::string& part) {
+  std::string name;
+  uint64_t offset = 0;
+  uint32_t bit = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [candidate, file] : files_) {
+      if (candidate.find(part) != std::string::npos && !file->view.empty()) {
+        names.push_back(candidate);
+      }
+    }
+    if (names.empty()) {
+      return false;
+    }
+    name = names[random_.Below(names.size())];
+    offset = random_.Below(files_[name]->view.size());
+    bit = static_cast<uint32_t>(random_.Below(8));
+  }
+  FlipBit(name, offset, bit);
+  return true;
+}
+
+std::map<std::string, std::vector<uint8_t>> SimNvmDevice::Contents() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::string, std::vector<uint8_t>> contents;
+  for (const auto& [name, file] : files_) {
+    contents[name] = file->view;
+  }
+  return contents;
+}
+
+void SimNvmDevice::SetContents(const std::string& name, std::vector<uint8_t> bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto file = std::make_shared<File>();
+  file->durable = bytes;
+  file->view = std::move(bytes);
+  files_[name] = std::move(file);
+  for (size_t slash = name.find('/'); slash != std::string::npos;
+       slash = name.find('/', slash + 1)) {
+    directories_.insert(name.substr(0, slash));
+  }
+}
+
+SimNvmCounters SimNvmDevice::counters() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return counters_;
+}
+
+}  // namespace kvstored::sim
