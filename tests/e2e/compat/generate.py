@@ -1,0 +1,292 @@
+"""Seeded commands: mostly sensible, often on the edge, sometimes wrong. A step of a sequence is
+(connection, args); connections 0 and 1 exist on both servers."""
+
+import random
+
+KEYS = [b"", b"a", b"b", b"c", b"key", b"key:1", b"key:2", b"{tag}x", b"{tag}y", b"x y", b"\x00\xff\r\n",
+        b"*", b"h[ae]llo", b"number", b"float", b"long" * 60, b"ttl", b"big", b"Key", b"zz"]
+
+INTEGERS = [b"0", b"1", b"-1", b"7", b"10", b"100", b"-5", b"42", b"9223372036854775807",
+            b"-9223372036854775808", b"9223372036854775806", b"4294967296", b"12345678901"]
+NOT_INTEGERS = [b"", b" 1", b"1 ", b"+1", b"01", b"-0", b"00", b"1.0", b"0x10", b"abc", b"1e3", b"--1", b"-",
+                b"9223372036854775808", b"-9223372036854775809", b"99999999999999999999999", b"1\x00"]
+FLOATS = [b"0.1", b"-0.1", b"3.0", b"1.5e3", b"5.0e-3", b"1e15", b"0.00000000000000001", b"123456789.123456789",
+          b"1e20", b"-1e-17", b"3.14159265358979323846", b".5", b"5.", b"0x1p3", b"1e300", b"00.5", b"+2.5"]
+NOT_FLOATS = [b"", b" 1.0", b"1.0 ", b"nan", b"1e", b"abc", b"1..2", b"1e5000", b"--1.5", b"1.5\x00", b"NaN(1)"]
+INFINITE = [b"inf", b"-inf", b"Infinity"]
+TEXTS = [b"", b"hello", b"Hello World", b"x" * 44, b"x" * 45, b"\x00\x01\xfe\xff", b"\r\n", b"a" * 300, b"OK", b"12a",
+         b"true", b"y" * 5000]
+LARGE = [70_000, 65_536, 65_535, 300_000, 990_000, 1_200_000]
+
+OFFSETS = [b"0", b"1", b"5", b"-1", b"-3", b"2", b"100", b"-100", b"10", b"70000", b"9223372036854775807",
+           b"-9223372036854775808", b"4294967295"]
+WRITE_OFFSETS = [b"0", b"1", b"3", b"10", b"70", b"536870911", b"536870912", b"9223372036854775807", b"-1", b"66000"]
+
+PATTERNS = [b"*", b"a*", b"*y*", b"key:?", b"h[ae]llo", b"h\\[ae\\]llo", b"[a-c]", b"[^a]", b"[c-a]", b"", b"**", b"?",
+            b"k*[0-9]", b"[", b"[^", b"\\", b"*\\", b"[a-", b"K*", b"{tag}*", b"[\\a]", b"long*", b"*****a"]
+
+# Long enough that no test run reaches them, or long past.
+SECONDS = [b"1000", b"5000", b"100000", b"86400"]
+BAD_TIMES = [b"0", b"-1", b"-1000", b"9223372036854775807", b"9223372036854775", b"9223372036854776",
+             b"-9223372036854775808", b"9223370000000000", b"abc", b"1.5", b"", b"-9223372036854775", b"-9223372036854776"]
+FUTURE_S = [b"4000000000", b"5000000000", b"9000000000"]
+FUTURE_MS = [b"4000000000000", b"5000000000123", b"9000000000500", b"9000000000499"]
+PAST = [b"1", b"1000000", b"1600000000"]
+
+# In neither server: commands of other data types are in Redis only (docs/compatibility.md).
+UNKNOWN = [b"foo", b"LPUSHY", b"hsetx", b"GETX", b"x" * 200, b"get\x00", b"", b"SETBIT2", b"pub\r\nlish", b"G ET"]
+
+
+class Generator:
+    def __init__(self, seed, past_sets=True, large=True):
+        self.random = random.Random(seed)
+        self.past_sets = past_sets
+        self.large = large
+        self.keys = self.random.sample(KEYS, self.random.randint(2, len(KEYS)))
+
+    # --- Pieces. ---
+
+    def pick(self, *pools):
+        return self.random.choice(self.random.choice(pools))
+
+    def chance(self, probability):
+        return self.random.random() < probability
+
+    def key(self):
+        return self.random.choice(self.keys)
+
+    def some_keys(self):
+        return [self.key() for _ in range(self.random.randint(1, 6))]
+
+    def value(self):
+        if self.large and self.chance(0.03):
+            return bytes([self.random.randrange(97, 123)]) * self.random.choice(LARGE)
+        return self.pick(INTEGERS, INTEGERS, FLOATS, TEXTS, TEXTS, NOT_INTEGERS)
+
+    def integer(self):
+        return self.pick(INTEGERS, INTEGERS, INTEGERS, NOT_INTEGERS)
+
+    def word(self, text):
+        """An option word in any case."""
+        return self.random.choice([text.upper(), text.lower(), text.capitalize()]).encode()
+
+    def relative(self):
+        return self.pick(SECONDS, SECONDS, SECONDS, BAD_TIMES)
+
+    def absolute(self, milliseconds):
+        future = FUTURE_MS if milliseconds else FUTURE_S
+        return self.pick(future, future, PAST if self.past_sets else future, BAD_TIMES)
+
+    def expire_option(self):
+        name = self.random.choice(["ex", "px", "exat", "pxat"])
+        if name == "px":
+            # Milliseconds of the same reach as the seconds: none runs out while the test runs.
+            value = self.relative()
+            value = value + b"000" if value in SECONDS else value
+        elif name == "ex":
+            value = self.relative()
+        else:
+            value = self.absolute(name == "pxat")
+        if self.chance(0.05):
+            return [self.word(name)]
+        return [self.word(name), value]
+
+    # --- Commands by family; each returns args without regard for what exists. ---
+
+    def set_command(self):
+        args = [b"SET", self.key(), self.value()]
+        for _ in range(self.random.choice([0, 0, 1, 1, 2, 3])):
+            choice = self.random.random()
+            if choice < 0.45:
+                args += self.expire_option()
+            elif choice < 0.95:
+                args.append(self.word(self.random.choice(["nx", "xx", "get", "keepttl"])))
+            else:
+                args.append(self.pick([b"persist", b"ne", b"", b"EXX", b"5"]))
+        return args
+
+    def getex_command(self):
+        args = [b"GETEX", self.key()]
+        for _ in range(self.random.choice([0, 1, 1, 1, 2])):
+            if self.chance(0.7):
+                args += self.expire_option()
+            else:
+                args.append(self.pick([b"persist", b"PERSIST", b"keepttl", b"nx", b"get"]))
+        return args
+
+    def expire_command(self):
+        name = self.random.choice(["expire", "pexpire", "expireat", "pexpireat"])
+        if name.endswith("at"):
+            value = self.absolute(name[0] == "p")
+        else:
+            value = self.relative()
+            value = value + b"000" if name[0] == "p" and value in SECONDS else value
+        args = [name.encode(), self.key(), value]
+        for _ in range(self.random.choice([0, 0, 1, 1, 2])):
+            args.append(self.pick([b"NX", b"xx", b"gt", b"LT", b"GT", b"zz"]))
+        return args
+
+    def scan_error(self):
+        """SCANs that must fail: a good one has a cursor of its own at each server (see SCANALL)."""
+        return self.random.choice([
+            [b"SCAN", self.pick([b"abc", b"1x", b" 0", b"99999999999999999999"])],
+            [b"SCAN", b"0", b"COUNT", self.pick([b"0", b"-1", b"x", b"", b"1.5"])],
+            [b"SCAN", b"0", self.pick([b"MATCH", b"COUNT", b"TYPE", b"x"])],
+            [b"SCAN", b"0", b"FOO", b"1"]])
+
+    def string_command(self):
+        choices = [
+            lambda: [b"GET", self.key()],
+            lambda: [b"GET", self.key()],
+            self.set_command, self.set_command, self.set_command,
+            lambda: [b"SETEX", self.key(), self.relative(), self.value()],
+            lambda: [b"PSETEX", self.key(), self.random.choice([b"1000000", b"0", b"-5", b"abc", b""]), self.value()],
+            lambda: [b"SETNX", self.key(), self.value()],
+            lambda: [b"GETSET", self.key(), self.value()],
+            lambda: [b"GETDEL", self.key()],
+            self.getex_command,
+            lambda: [b"APPEND", self.key(), self.value()],
+            lambda: [b"STRLEN", self.key()],
+            lambda: [self.pick([b"GETRANGE", b"SUBSTR"]), self.key(), self.pick(OFFSETS, OFFSETS, NOT_INTEGERS),
+                     self.pick(OFFSETS, OFFSETS, OFFSETS, NOT_INTEGERS)],
+            lambda: [b"SETRANGE", self.key(), self.pick(WRITE_OFFSETS[:5], WRITE_OFFSETS, NOT_INTEGERS),
+                     self.pick(TEXTS)],
+            lambda: [self.pick([b"INCR", b"DECR"]), self.key()],
+            lambda: [self.pick([b"INCRBY", b"DECRBY"]), self.key(), self.integer()],
+            lambda: [b"INCRBYFLOAT", self.key(), self.pick(FLOATS, FLOATS, FLOATS, INTEGERS, NOT_FLOATS, INFINITE)],
+            lambda: [b"INCRBYFLOAT", self.pick([b"number", b"float"]), self.pick(FLOATS)],
+        ]
+        return self.random.choice(choices)()
+
+    def key_command(self):
+        choices = [
+            lambda: [self.pick([b"DEL", b"UNLINK", b"EXISTS", b"TOUCH"])] + self.some_keys(),
+            lambda: [b"TYPE", self.key()],
+            self.expire_command, self.expire_command, self.expire_command,
+            lambda: [self.pick([b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"]), self.key()],
+            lambda: [self.pick([b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"]), self.key()],
+            lambda: [b"PERSIST", self.key()],
+            lambda: [b"KEYS", self.pick(PATTERNS)],
+            lambda: [b"SCANALL", self.pick(PATTERNS), self.pick([b"1", b"3", b"1000"])],
+            self.scan_error,
+            lambda: [b"DBSIZE"],
+            lambda: [b"RANDOMKEY"],
+            lambda: [self.pick([b"RENAME", b"RENAMENX"]), self.key(), self.key()],
+            lambda: [b"COPY", self.key(), self.key()] + self.pick([[], [], [b"REPLACE"], [b"DB", b"0"], [b"DB"], [b"X"],
+                                                                   [b"DB", b"0", b"replace"], [b"DB", b"x"], [b"db", b"99"]]),
+            lambda: [b"OBJECT", b"ENCODING", self.key()],
+            lambda: [b"MEMORY", b"USAGE", self.key()] + self.pick([[], [], [b"SAMPLES", b"5"], [b"SAMPLES", b"x"],
+                                                                   [b"SAMPLES"], [b"SAMPLES", b"-1"]]),
+            lambda: [self.pick([b"FLUSHALL", b"FLUSHDB"])] + self.pick([[], [b"ASYNC"], [b"sync"], [b"x"], [b"sync", b"x"]])
+            if self.chance(0.3) else [b"DBSIZE"],
+        ]
+        return self.random.choice(choices)()
+
+    def multi_key_command(self):
+        pairs = []
+        for _ in range(self.random.randint(1, 5)):
+            pairs += [self.key(), self.value()]
+        if self.chance(0.1):
+            pairs.pop()
+        return self.random.choice([
+            [b"MGET"] + self.some_keys(), [b"MGET"] + self.some_keys(),
+            [b"MSET"] + pairs, [b"MSET"] + pairs, [b"MSETNX"] + pairs])
+
+    def connection_command(self):
+        choices = [
+            lambda: [b"PING"], lambda: [b"PING", self.pick(TEXTS)], lambda: [b"PING", b"a", b"b"],
+            lambda: [b"ECHO", self.pick(TEXTS)],
+            lambda: [b"SELECT", self.pick([b"0", b"0", b"abc", b"99", b"-1"])],
+            lambda: [b"CLIENT", b"SETNAME", self.pick([b"me", b"", b"with space", b"x\n", b"other"])],
+            lambda: [b"CLIENT", b"GETNAME"],
+            lambda: [b"CLIENT", b"ID"],
+            lambda: [b"HELLO", self.pick([b"2", b"3", b"3", b"4", b"1", b"abc", b"9223372036854775808"])],
+            lambda: [b"HELLO", b"3", b"SETNAME", self.pick([b"me", b"a b"])],
+            lambda: [b"HELLO"],
+            lambda: [b"CONFIG", b"GET", b"no-such-setting*"],
+            lambda: [b"COMMAND", b"INFO", self.pick([b"get", b"set", b"mget", b"GetEx", b"nosuch", b"del", b"rename",
+                                                     b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange"])],
+            lambda: [b"COMMAND", b"GETKEYS"] + self.pick([[b"get", b"a"], [b"mset", b"a", b"1", b"b", b"2"], [b"ping", b"a"],
+                                                          [b"nosuch", b"x"], [b"get", b"a", b"b"], [b"del", b"a", b"b"]]),
+            lambda: [b"CLUSTER", self.pick([b"INFO", b"SLOTS", b"NODES"])],
+            lambda: [b"READONLY"],
+            lambda: [b"WAIT", b"0", self.pick([b"0", b"10", b"-1", b"x"])],
+            lambda: [b"LASTSAVE"], lambda: [b"TIME"], lambda: [b"ROLE"],
+            lambda: [self.pick(UNKNOWN)] + [self.pick(TEXTS) for _ in range(self.random.randint(0, 4))],
+            lambda: [self.pick(UNKNOWN)],
+        ]
+        return self.random.choice(choices)()
+
+    def subcommand_error(self):
+        return self.random.choice([
+            [b"OBJECT", b"NOSUCH"], [b"OBJECT", b"nosuch", b"a"], [b"OBJECT", b"ENCODING"], [b"OBJECT", b"encoding", b"a", b"b"],
+            [b"CONFIG", b"NOSUCH", b"x"], [b"CONFIG", b"GET"], [b"CONFIG", b"SET", b"a"], [b"CONFIG", b"RESETSTAT", b"x"],
+            [b"CONFIG", b"SET", b"no-such-setting", b"1"], [b"CONFIG", b"SET", b"a", b"1", b"b"],
+            [b"CLIENT", b"NOSUCH"], [b"CLIENT", b"GETNAME", b"x"], [b"CLIENT", b"SETNAME"], [b"CLIENT", b"ID", b"x"],
+            [b"COMMAND", b"NOSUCH"], [b"COMMAND", b"COUNT", b"x"], [b"COMMAND", b"GETKEYS"], [b"MEMORY", b"NOSUCH"],
+            [b"MEMORY", b"USAGE"], [b"COMMAND", b"LIST", b"x"]])
+
+    def command(self):
+        choice = self.random.random()
+        if choice < 0.55:
+            return self.string_command()
+        if choice < 0.85:
+            return self.key_command()
+        if choice < 0.93:
+            return self.multi_key_command()
+        return self.connection_command()
+
+    def damaged(self, args):
+        """Wrong arity or a wrong argument."""
+        args = list(args)
+        if args[0] in (b"SCANALL", b"SCAN", b"COMMAND"):
+            return args
+        choice = self.random.random()
+        if choice < 0.4 and len(args) > 1:
+            args.pop()
+        elif choice < 0.7:
+            args.append(self.pick(TEXTS, INTEGERS))
+        elif len(args) > 1:
+            args[self.random.randrange(1, len(args))] = self.value()
+        return args
+
+    def cased(self, args):
+        if args[0] == b"SCANALL" or self.chance(0.7):
+            return args
+        return [bytes(self.random.choice([bytes([c]).upper(), bytes([c]).lower()])[0] for c in args[0])] + args[1:]
+
+    def sequence(self, length):
+        """Steps with transactions in between; the open ones are closed at the end."""
+        steps = []
+        in_multi = [False, False]
+        while len(steps) < length:
+            connection = 0 if self.chance(0.75) else 1
+            choice = self.random.random()
+            if in_multi[connection] and choice < 0.25:
+                args = [self.pick([b"EXEC", b"EXEC", b"EXEC", b"DISCARD"])]
+                in_multi[connection] = False
+            elif not in_multi[connection] and choice < 0.04:
+                args = [b"MULTI"]
+                in_multi[connection] = True
+            elif choice < 0.07 and not in_multi[connection]:
+                args = self.pick([[b"WATCH"] + self.some_keys(), [b"UNWATCH"]])
+            elif choice < 0.08:
+                args = self.pick([[b"MULTI"], [b"WATCH", self.key()], [b"EXEC"], [b"DISCARD"]])
+                if args[0] == b"MULTI":
+                    in_multi[connection] = True
+                elif args[0] != b"WATCH":
+                    in_multi[connection] = False
+            elif choice < 0.10 and not in_multi[connection]:
+                args = self.subcommand_error()
+            else:
+                args = self.command()
+                if self.chance(0.04):
+                    args = self.damaged(args)
+                args = self.cased(args)
+                if in_multi[connection] and args[0].upper() in (b"SCANALL", b"HELLO", b"WAIT", b"SCAN"):
+                    continue
+            steps.append((connection, args))
+        for connection in (0, 1):
+            if in_multi[connection]:
+                steps.append((connection, [b"EXEC"]))
+        return steps
