@@ -244,6 +244,8 @@ class Shard {
   // Forgets received records above `limit`; false if some of them are applied already (nothing changed
   // then).
   [[nodiscard]] bool CutReceived(Seq limit);
+  // Visits every received record that is not applied yet.
+  void ForEachReceived(const std::function<void(const record::Record&)>& visit) const;
   // Full sync: applies the items of a snapshot batch.
   OpResult ApplySnapshot(const record::Batch& batch);
   // Full sync: when `applied` is exactly `end`, is the state's hash `hash`? Calls done(equal) then, at

@@ -201,6 +201,23 @@ bool Shard::CutReceived(Seq limit) {
   return true;
 }
 
+void Shard::ForEachReceived(const std::function<void(const record::Record&)>& visit) const {
+  for (const record::BatchRef& batch : received_) {
+    size_t offset = 0;
+    while (offset < batch->bytes.size()) {
+      record::Record record;
+      size_t size_bytes = 0;
+      const auto decoded =
+          record::Decode(std::span(batch->bytes).subspan(offset), &record, &size_bytes);
+      KVS_CHECK(decoded == record::DecodeResult::kOk, "decoded=%d", static_cast<int>(decoded));
+      offset += size_bytes;
+      if (record.seq > applied_) {
+        visit(record);
+      }
+    }
+  }
+}
+
 OpResult Shard::ApplySnapshot(const record::Batch& batch) {
   size_t offset = 0;
   while (offset < batch.bytes.size()) {

@@ -1,0 +1,124 @@
+#include "server/loader.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/event.h"
+#include "base/log.h"
+#include "log/checkpoint.h"
+
+namespace kvstored::server {
+
+absl::Status Loader::OnShard(ShardId shard,
+                             const std::function<absl::Status(shard::Shard&)>& work) {
+  const uint32_t owner = core_->threads->OwnerOf(shard);
+  shard::ShardThread* thread = core_->threads->thread(owner);
+  if (core_->seams.single_threaded) {
+    return work(*thread->shard(shard));
+  }
+  base::Event done;
+  absl::Status status;
+  core_->threads->RunOn(owner, [&] {
+    status = work(*thread->shard(shard));
+    done.Set();
+  });
+  done.Wait(-1);
+  return status;
+}
+
+absl::Status Loader::OnRecords(ShardId shard, std::span<const record::Record> records) {
+  records_.fetch_add(records.size(), std::memory_order_relaxed);
+  return OnShard(shard, [&](shard::Shard& target) -> absl::Status {
+    if (receiving_) {
+      auto batch = std::make_shared<record::Batch>();
+      batch->shard = shard;
+      batch->first_seq = records.front().seq;
+      batch->last_seq = records.back().seq;
+      for (const record::Record& record : records) {
+        record::Encode(record, &batch->bytes);
+      }
+      target.Receive(std::move(batch));
+      return absl::OkStatus();
+    }
+    constexpr size_t kAhead = 8;
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (i + kAhead < records.size()) {
+        target.store()->Prefetch(records[i + kAhead].digest);
+      }
+      if (target.Apply(records[i]) != OpResult::kOk) {
+        return absl::ResourceExhaustedError(
+            "out of memory while loading the data set; raise memory.max_memory");
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<LoadResult> Loader::Load() {
+  const log::Meta meta = core_->identity->meta();
+  const log::Manifest manifest = core_->identity->manifest();
+  const uint32_t thread_count =
+      core_->seams.single_threaded ? 1 : std::min(core_->shard_count(), core_->config.server.threads);
+  LoadResult result;
+  std::vector<Seq> from = manifest.start_seqs;
+  std::vector<Seq> checkpoint_end;
+  uint64_t newest_us = 0;
+  KVS_ASSIGN_OR_RETURN(auto checkpoint,
+                       log::CheckpointReader::OpenNewest(core_->seams.device,
+                                                         meta.data_set_directory,
+                                                         manifest.data_set));
+  if (checkpoint) {
+    from = checkpoint->facts().StartSeqs();
+    checkpoint_end = checkpoint->facts().EndSeqs();
+    newest_us = checkpoint->facts().newest_timestamp_us;
+    result.items_bytes = checkpoint->facts().file_bytes;
+    KVS_RETURN_IF_ERROR(checkpoint->Replay(thread_count, this));
+  }
+  KVS_ASSIGN_OR_RETURN(
+      auto recovery,
+      log::Recovery::Scan({.device = core_->seams.device,
+                           .directory = Identity::LogDirectory(meta.data_set_directory),
+                           .shard_count = core_->shard_count(),
+                           .data_set = manifest.data_set,
+                           .needed_from = from,
+                           .checkpoint_end = checkpoint_end,
+                           .thread_count = thread_count}));
+  result.shards = recovery->result().shards;
+  result.log_bytes = recovery->result().total_bytes;
+  for (const log::TornTail& torn : recovery->result().torn) {
+    base::LogWarning(absl::StrFormat(
+        "log: torn tail cut at %s offset %d (%d bytes that were never acknowledged)", torn.file,
+        torn.offset, torn.bytes));
+  }
+  std::vector<Seq> committed;
+  std::vector<Seq> last;
+  for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+    log::RecoveredShard& found = result.shards[shard];
+    if (!checkpoint_end.empty()) {
+      found.committed = std::max(found.committed, checkpoint_end[shard]);
+    }
+    // A new data set that begins above 0 has everything below committed.
+    found.committed = std::max(found.committed, from[shard]);
+    committed.push_back(found.committed);
+    last.push_back(std::max(found.last_seq, found.committed));
+  }
+  KVS_RETURN_IF_ERROR(recovery->Replay(from, committed, this));
+  for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+    KVS_RETURN_IF_ERROR(OnShard(shard, [&](shard::Shard& target) {
+      target.SetRecovered(committed[shard], committed[shard]);
+      return absl::OkStatus();
+    }));
+    core_->last_checksum[shard].store(result.shards[shard].last_checksum,
+                                      std::memory_order_relaxed);
+  }
+  receiving_ = true;
+  KVS_RETURN_IF_ERROR(recovery->Replay(committed, last, this));
+  core_->record_clock.RaiseTo(std::max(newest_us, recovery->result().newest_timestamp_us));
+  KVS_ASSIGN_OR_RETURN(auto log, log::Log::Open(core_->LogOptionsFor(meta.data_set_directory),
+                                                recovery->TakeTail()));
+  core_->SetLog(std::move(log));
+  return result;
+}
+
+}  // namespace kvstored::server

@@ -1,0 +1,80 @@
+// Roles: who this node is to the others: start-up as primary or replica, promotion, demotion, members
+// (docs/protocol.md "History" and "Who serves"). Everything on the replication thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replication/node_state.h"
+#include "server/loader.h"
+#include "server/node_core.h"
+
+namespace kvstored::server {
+
+class Roles : public replication::NodeState {
+ public:
+  using Done = std::function<void(absl::Status)>;
+
+  explicit Roles(NodeCore* core) : core_(core) {
+  }
+
+  // After loading (or at once on a node without data set): takes up the role that meta tells.
+  void Start(const LoadResult* loaded);
+  // P19. `ack_replicas`: the new set's size, absent: as it is.
+  void Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done done);
+  // Drains (committed = applied everywhere) and becomes a replica that follows nobody until told.
+  void Demote(Done done);
+  // Becomes a replica of the node at "host:port" (replication port).
+  void Follow(const std::string& address, bool discard_local_data, Done done);
+  // P25: an I/O error on reserved space ends the role until the process restarts.
+  void StepDown(const absl::Status& why);
+  // Gate flags, announcements, every few milliseconds.
+  void Tick();
+
+  // --- replication::NodeState ---
+  replication::NodeFacts Facts() override;
+  void PersistMembers(const replication::MemberSet& members,
+                      replication::NodeState::Done done) override;
+  void PersistPromotable(bool promotable, replication::NodeState::Done done) override;
+  void PersistPromise(uint32_t epoch_number, replication::NodeState::Done done) override;
+  void OnNewerPrimary(const replication::NodeFacts& facts, const std::string& address) override;
+  void OnAlarm(replication::Refusal refusal, const std::string& text) override;
+
+  std::string state_text() const {
+    return state_text_;
+  }
+
+ private:
+  struct Consultation;
+
+  void StartReplica();
+  void StartPrimary();
+  // P17: asks all members until they have answered, fetches the longest tail, then opens an epoch.
+  void ConsultMembers();
+  Progress AskMembers(Consultation* consultation);
+  Progress JudgeAnswers(Consultation* consultation);
+  Progress FetchTails(Consultation* consultation);
+  Progress AskPromises(Consultation* consultation);
+  // Adds the steps that cut half transactions, apply what was received, and open an epoch.
+  void AddOpenEpoch(Operation* operation);
+  void AddCut(Operation* operation);
+  Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss) const;
+  replication::MemberSet MembersFromMeta() const;
+  std::vector<std::string> KnownAddresses() const;
+  bool ReadsAllowed() const;
+  void Announce();
+  bool StepAside(const replication::NodeFacts& newer, const std::string& address);
+  void RequestRestart();
+
+  NodeCore* const core_;
+  bool busy_ = false;  // a role change is under way
+  std::vector<std::string> unannounced_;
+  int64_t announce_us_ = 0;
+  bool announcing_ = false;
+  std::string state_text_;
+};
+
+}  // namespace kvstored::server

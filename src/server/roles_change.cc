@@ -1,0 +1,192 @@
+// Planned and unplanned changes of role on an operator's word.
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "server/roles.h"
+
+namespace kvstored::server {
+
+using replication::PeerAnswer;
+using replication::PeerQuestion;
+
+Progress Roles::CheckPeers(const std::vector<PeerAnswer>& answers, bool accept_loss) const {
+  const std::vector<replication::EpochEntry> own =
+      ToReplication(core_->identity->manifest().epochs);
+  const log::Meta meta = core_->identity->meta();
+  for (const PeerAnswer& answer : answers) {
+    if (!answer.status.ok() || answer.facts.data_set_id != meta.data_set || accept_loss) {
+      continue;
+    }
+    const replication::NodeFacts& peer = answer.facts;
+    if (peer.epochs.size() > own.size() && replication::ContainsNewestOf(peer.epochs, own)) {
+      return Progress::Failed(absl::FailedPreconditionError(absl::StrFormat(
+          "%s knows a newer epoch (%d); promote that node or follow it", answer.address,
+          peer.epochs.back().epoch.number)));
+    }
+    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+      const Seq end = core_->log()->appended(shard);
+      if (peer.epochs == own && peer.ends.size() > shard && peer.ends[shard].end > end) {
+        return Progress::Failed(absl::FailedPreconditionError(absl::StrFormat(
+            "%s has a longer log (shard %d: seq %d, here %d); promote that node, or demote it first "
+            "if it is the primary",
+            answer.address, shard, peer.ends[shard].end, end)));
+      }
+    }
+  }
+  return Progress::Done();
+}
+
+void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done done) {
+  const log::Meta meta = core_->identity->meta();
+  if (meta.role == Role::kPrimary) {
+    done(absl::FailedPreconditionError("this node is the primary already"));
+    return;
+  }
+  if (busy_) {
+    done(absl::UnavailableError("another change of role is under way"));
+    return;
+  }
+  if (core_->log() == nullptr || core_->gate.loading.load(std::memory_order_relaxed)) {
+    done(absl::FailedPreconditionError(
+        "this node holds no complete data set (loading or full sync)"));
+    return;
+  }
+  if (!meta.promotable && !accept_loss) {
+    done(absl::FailedPreconditionError(
+        "this node may lack acknowledged writes (it is no member of the set whose writes were "
+        "acknowledged); --accept-loss promotes it all the same"));
+    return;
+  }
+  busy_ = true;
+  auto operation = std::make_shared<Operation>("promote", [this, done](const absl::Status& status) {
+    busy_ = false;
+    if (!status.ok()) {
+      // The old stream may be closed already: go on as the replica that meta says we are.
+      const log::Meta now = core_->identity->meta();
+      if (now.role == Role::kReplica && !now.primary_address.empty() &&
+          !core_->replication->follow_status().active) {
+        core_->replication->FollowPrimary(now.primary_address, false);
+      }
+    }
+    done(status);
+  });
+  auto answers = std::make_shared<std::vector<PeerAnswer>>();
+  auto answered = std::make_shared<bool>(false);
+  operation->Then([this, answers, answered] {
+    core_->replication->AskPeers(KnownAddresses(), PeerQuestion::kWhoAreYou, 0, 2'000'000,
+                                 [answers, answered](std::vector<PeerAnswer> got) {
+                                   *answers = std::move(got);
+                                   *answered = true;
+                                 });
+    return Progress::Done();
+  });
+  operation->Then([answered] { return *answered ? Progress::Done() : Progress::Again(); });
+  operation->Then(
+      [this, answers, accept_loss] { return CheckPeers(*answers, accept_loss); });
+  operation->Then([this] {
+    core_->replication->FenceAndStop("promotion");
+    return Progress::Done();
+  });
+  AddCut(operation.get());
+  operation->Then([this, ack_replicas] {
+    // Role, set and count are one change: a crash leaves the replica or the primary, never a mixture.
+    return Progress::From(core_->identity->Update([&](log::Meta* m) {
+      m->role = Role::kPrimary;
+      if (!m->primary_address.empty()) {
+        const bool known =
+            std::any_of(m->known_nodes.begin(), m->known_nodes.end(), [&](const log::Member& n) {
+              return n.address == m->primary_address;
+            });
+        if (!known) {
+          m->known_nodes.push_back({.store = {}, .address = m->primary_address});
+        }
+        m->primary_address.clear();
+      }
+      if (ack_replicas.has_value()) {
+        m->ack_replicas = *ack_replicas;
+      }
+      std::erase_if(m->members,
+                    [&](const log::Member& member) { return member.store == m->store; });
+      if (m->members.size() > m->ack_replicas) {
+        m->members.resize(m->ack_replicas);
+      }
+      m->promotable = false;
+    }));
+  });
+  AddOpenEpoch(operation.get());
+  core_->Run(std::move(operation));
+}
+
+void Roles::Demote(Done done) {
+  if (core_->identity->meta().role != Role::kPrimary || busy_) {
+    done(absl::FailedPreconditionError("this node is not a serving primary"));
+    return;
+  }
+  busy_ = true;
+  core_->gate.writable.store(false, std::memory_order_release);
+  auto operation = std::make_shared<Operation>("demote", [this, done](const absl::Status& status) {
+    busy_ = false;
+    if (!status.ok()) {
+      core_->gate.writable.store(true, std::memory_order_release);
+    }
+    done(status);
+    if (status.ok()) {
+      RequestRestart();
+    }
+  });
+  const int64_t deadline_us = core_->now_us() + 10'000'000;
+  operation->Then([this, deadline_us] {
+    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+      const Seq committed =
+          core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed();
+      if (committed < core_->log()->appended(shard)) {
+        return core_->now_us() < deadline_us
+                   ? Progress::Again()
+                   : Progress::Failed(absl::DeadlineExceededError(
+                         "the members have not acknowledged all writes; still primary"));
+      }
+    }
+    return Progress::Done();
+  });
+  operation->Then([this] {
+    core_->replication->FenceAndStop("demotion");
+    return Progress::From(core_->identity->Update([&](log::Meta* meta) {
+      meta->role = Role::kReplica;
+      meta->primary_address.clear();
+      // Everything here is committed: this node lacks nothing until another one writes.
+      meta->promotable = true;
+    }));
+  });
+  core_->Run(std::move(operation));
+}
+
+void Roles::Follow(const std::string& address, bool discard_local_data, Done done) {
+  const log::Meta meta = core_->identity->meta();
+  if (busy_) {
+    done(absl::UnavailableError("another change of role is under way"));
+    return;
+  }
+  const auto follow = [this, address, discard_local_data, done] {
+    const absl::Status saved = core_->identity->Update([&](log::Meta* m) {
+      m->role = Role::kReplica;
+      m->primary_address = address;
+      m->promotable = false;
+    });
+    done(saved);
+    if (saved.ok() && core_->gate.role.load(std::memory_order_relaxed) ==
+                          static_cast<uint8_t>(Role::kPrimary)) {
+      RequestRestart();
+      return;
+    }
+    core_->replication->FenceAndStop("another primary is followed");
+    core_->replication->FollowPrimary(address, discard_local_data);
+  };
+  if (meta.role == Role::kPrimary && core_->gate.writable.load(std::memory_order_relaxed)) {
+    core_->gate.writable.store(false, std::memory_order_release);
+    core_->replication->FenceAndStop("this node becomes a replica");
+  }
+  follow();
+}
+
+}  // namespace kvstored::server

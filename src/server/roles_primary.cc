@@ -1,0 +1,342 @@
+// Becoming primary: a restart asks its members first (P17), everything ends in one new epoch.
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "record/txn_cut.h"
+#include "server/roles.h"
+
+namespace kvstored::server {
+
+using replication::MemberSet;
+using replication::NodeFacts;
+using replication::PeerAnswer;
+using replication::PeerQuestion;
+
+// One start-up's questions to the members.
+struct Roles::Consultation {
+  std::vector<std::string> addresses;
+  std::vector<PeerAnswer> answers;
+  bool asking = false;
+  bool answered = false;
+  int64_t next_us = 0;
+  // Fetching: shard by shard from the member that has the longest tail.
+  uint32_t shard = 0;
+  bool fetching = false;
+  absl::Status fetched;
+  uint32_t number = 0;
+};
+
+void Roles::StartPrimary() {
+  const log::Meta meta = core_->identity->meta();
+  if (!meta.members.empty()) {
+    ConsultMembers();
+    return;
+  }
+  auto operation = std::make_shared<Operation>("open epoch", [this](const absl::Status& status) {
+    busy_ = false;
+    if (!status.ok()) {
+      StepDown(status);
+    }
+  });
+  busy_ = true;
+  AddCut(operation.get());
+  AddOpenEpoch(operation.get());
+  core_->Run(std::move(operation));
+}
+
+void Roles::ConsultMembers() {
+  if (ReadsAllowed()) {
+    core_->gate.loading.store(false, std::memory_order_release);
+  }
+  state_text_ = "primary: reads only until all members have answered";
+  base::LogInfo(state_text_);
+  auto consultation = std::make_shared<Consultation>();
+  auto operation = std::make_shared<Operation>("consult members", [this](const absl::Status& s) {
+    busy_ = false;
+    if (!s.ok() && !core_->restart_wanted.load(std::memory_order_relaxed)) {
+      StepDown(s);
+    }
+  });
+  busy_ = true;
+  Operation* steps = operation.get();
+  operation->Then([this, consultation] { return AskMembers(consultation.get()); });
+  operation->Then([this, consultation] { return FetchTails(consultation.get()); });
+  operation->Then([this, consultation] { return AskPromises(consultation.get()); });
+  AddCut(steps);
+  AddOpenEpoch(steps);
+  core_->Run(std::move(operation));
+}
+
+Progress Roles::AskMembers(Consultation* consultation) {
+  if (core_->restart_wanted.load(std::memory_order_relaxed)) {
+    return Progress::Failed(absl::AbortedError("restarting"));
+  }
+  if (consultation->answered) {
+    consultation->answered = false;
+    const Progress judged = JudgeAnswers(consultation);
+    if (judged.kind != Progress::Kind::kAgain) {
+      return judged;
+    }
+    consultation->next_us = core_->now_us() + 1'000'000;
+  }
+  if (consultation->asking || core_->now_us() < consultation->next_us) {
+    return Progress::Again();
+  }
+  // Asked anew each time: kvctl member drop works here.
+  consultation->addresses = KnownAddresses();
+  if (core_->identity->meta().members.empty()) {
+    consultation->answers.clear();
+    return Progress::Done();
+  }
+  consultation->asking = true;
+  core_->replication->AskPeers(
+      consultation->addresses, PeerQuestion::kWhoAreYou, 0, 2'000'000,
+      [consultation](std::vector<PeerAnswer> answers) {
+        consultation->answers = std::move(answers);
+        consultation->asking = false;
+        consultation->answered = true;
+      });
+  return Progress::Again();
+}
+
+Progress Roles::JudgeAnswers(Consultation* consultation) {
+  for (const PeerAnswer& answer : consultation->answers) {
+    if (answer.status.ok() && StepAside(answer.facts, answer.address)) {
+      return Progress::Failed(absl::AbortedError("a newer primary exists"));
+    }
+  }
+  const log::Meta meta = core_->identity->meta();
+  const std::vector<replication::EpochEntry> own =
+      ToReplication(core_->identity->manifest().epochs);
+  std::vector<PeerAnswer> members;
+  for (const log::Member& member : meta.members) {
+    const auto found = std::find_if(
+        consultation->answers.begin(), consultation->answers.end(), [&](const PeerAnswer& a) {
+          return a.status.ok() && a.facts.store_id == member.store &&
+                 a.facts.data_set_id == meta.data_set;
+        });
+    if (found == consultation->answers.end()) {
+      static base::LogLimiter limiter(10'000'000);
+      limiter.Warning(absl::StrFormat(
+          "primary: member %s has not answered: reads only; kvctl member drop takes it out of the "
+          "set",
+          member.address));
+      return Progress::Again();
+    }
+    members.push_back(*found);
+  }
+  consultation->answers = std::move(members);
+  return Progress::Done();
+}
+
+Progress Roles::FetchTails(Consultation* consultation) {
+  while (!consultation->answers.empty() && consultation->shard < core_->shard_count()) {
+    if (consultation->fetching) {
+      return Progress::Again();
+    }
+    if (!consultation->fetched.ok()) {
+      return Progress::Failed(consultation->fetched);
+    }
+    const auto shard = static_cast<ShardId>(consultation->shard++);
+    log::Log* log = core_->log();
+    Seq longest = log->appended(shard);
+    std::string address;
+    for (const PeerAnswer& answer : consultation->answers) {
+      if (answer.facts.ends.size() > shard && answer.facts.ends[shard].end > longest) {
+        longest = answer.facts.ends[shard].end;
+        address = answer.address;
+      }
+    }
+    if (address.empty()) {
+      continue;
+    }
+    base::LogInfo(absl::StrFormat("fetching shard %d, seq %d to %d, from %s", shard,
+                                  log->appended(shard) + 1, longest, address));
+    consultation->fetching = true;
+    core_->replication->FetchTail(
+        address, shard, log->appended(shard) + 1, 10'000'000,
+        [this, shard](record::BatchRef batch) {
+          if (!core_->log()->Reserve(batch->bytes.size())) {
+            return false;
+          }
+          core_->log()->Submit(batch);
+          core_->log()->Wake();
+          const uint32_t owner = core_->threads->OwnerOf(shard);
+          shard::ShardThread* thread = core_->threads->thread(owner);
+          core_->threads->RunOn(
+              owner, [thread, shard, batch] { thread->shard(shard)->Receive(batch); });
+          return true;
+        },
+        [consultation](absl::Status status) {
+          consultation->fetching = false;
+          consultation->fetched = std::move(status);
+        });
+  }
+  if (consultation->fetching) {
+    return Progress::Again();
+  }
+  return Progress::From(consultation->fetched);
+}
+
+Progress Roles::AskPromises(Consultation* consultation) {
+  if (consultation->answers.empty()) {
+    return Progress::Done();
+  }
+  if (!consultation->asking && !consultation->answered) {
+    consultation->number = core_->identity->NextEpochNumber();
+    std::vector<std::string> addresses;
+    for (const PeerAnswer& answer : consultation->answers) {
+      consultation->number = std::max(consultation->number, answer.facts.promised + 1);
+      addresses.push_back(answer.address);
+    }
+    // Kept before it is asked for: the epoch that we open has exactly this number or a higher one.
+    const absl::Status saved = core_->identity->Update(
+        [&](log::Meta* meta) { meta->promise = consultation->number - 1; });
+    if (!saved.ok()) {
+      return Progress::Failed(saved);
+    }
+    consultation->asking = true;
+    core_->replication->AskPeers(addresses, PeerQuestion::kPromise, consultation->number, 5'000'000,
+                                 [consultation](std::vector<PeerAnswer> answers) {
+                                   consultation->asking = false;
+                                   consultation->answered = true;
+                                   for (const PeerAnswer& answer : answers) {
+                                     if (!answer.status.ok()) {
+                                       consultation->fetched = answer.status;
+                                     }
+                                   }
+                                 });
+  }
+  if (!consultation->answered) {
+    return Progress::Again();
+  }
+  if (!consultation->fetched.ok()) {
+    // A member went away meanwhile: from the beginning, in a new life of the node.
+    base::LogWarning(absl::StrFormat("primary: no promise: %s",
+                                     std::string(consultation->fetched.message())));
+    RequestRestart();
+    return Progress::Failed(absl::AbortedError("restarting"));
+  }
+  return Progress::Done();
+}
+
+void Roles::AddCut(Operation* operation) {
+  struct Cut {
+    std::mutex mutex;
+    std::vector<Seq> start;
+    std::vector<Seq> end;
+    std::unique_ptr<record::TxnCut> txns;
+    std::vector<Seq> greatest;
+  };
+  auto cut = std::make_shared<Cut>();
+  auto left = std::make_shared<std::atomic<uint32_t>>(0);
+  operation->Then([this, cut, left] {
+    cut->start.assign(core_->shard_count(), 0);
+    cut->end.assign(core_->shard_count(), 0);
+    core_->ForEachShard(
+        [cut](shard::Shard& shard) {
+          const std::lock_guard lock(cut->mutex);
+          cut->start[shard.id()] = shard.applied();
+          cut->end[shard.id()] = shard.appended();
+        },
+        left);
+    return Progress::Done();
+  });
+  operation->Then([this, left] { return core_->Wait(left); });
+  operation->Then([this, cut, left] {
+    cut->txns = std::make_unique<record::TxnCut>(cut->start, cut->end);
+    core_->ForEachShard(
+        [cut](shard::Shard& shard) {
+          const std::lock_guard lock(cut->mutex);
+          shard.ForEachReceived([&](const record::Record& record) {
+            cut->txns->Add(shard.id(), record);
+          });
+        },
+        left);
+    return Progress::Done();
+  });
+  operation->Then([this, left] { return core_->Wait(left); });
+  operation->Then([this, cut, left] {
+    cut->greatest = cut->txns->Greatest();
+    core_->ForEachShard(
+        [cut](shard::Shard& shard) {
+          const bool cut_ok = shard.CutReceived(cut->greatest[shard.id()]);
+          KVS_CHECK(cut_ok, "shard=%u", shard.id());
+          const OpResult applied = shard.ApplyReceived(cut->greatest[shard.id()]);
+          KVS_CHECK(applied == OpResult::kOk, "shard=%u out of memory", shard.id());
+          // A run that is open now is never linked: its primary is gone (P4).
+          shard.DropOpenRuns();
+        },
+        left);
+    return Progress::Done();
+  });
+  operation->Then([this, left] { return core_->Wait(left); });
+  operation->Then([this, cut] {
+    if (cut->greatest == cut->end) {
+      return Progress::Done();
+    }
+    base::LogWarning("the newest transactions were not complete in all shards: cut");
+    return Progress::From(core_->log()->CutAbove(cut->greatest));
+  });
+}
+
+void Roles::AddOpenEpoch(Operation* operation) {
+  auto left = std::make_shared<std::atomic<uint32_t>>(0);
+  auto epoch = std::make_shared<Epoch>();
+  // What was taken over is persistent before anything is built on it.
+  operation->Then([this] {
+    core_->log()->RequestPersist();
+    core_->log()->Wake();
+    return Progress::Done();
+  });
+  operation->Then([this] {
+    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+      if (core_->log()->failed()) {
+        return Progress::Failed(absl::InternalError("the log has failed"));
+      }
+      if (core_->log()->persisted(shard) < core_->log()->appended(shard)) {
+        return Progress::Again();
+      }
+    }
+    return Progress::Done();
+  });
+  operation->Then([this, epoch] {
+    epoch->number = core_->identity->NextEpochNumber();
+    epoch->id = core_->random.Next();
+    std::vector<Seq> first;
+    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+      first.push_back(core_->log()->appended(shard) + 1);
+    }
+    absl::Status saved = core_->identity->Update([&](log::Meta* meta) {
+      meta->role = Role::kPrimary;
+      meta->highest_epoch = epoch->number;
+      meta->promotable = false;
+    });
+    if (saved.ok()) {
+      saved = core_->identity->AddEpoch(*epoch, first);
+    }
+    return Progress::From(saved);
+  });
+  operation->Then([this, epoch, left] {
+    core_->record_clock.StopFollowing();
+    core_->gate.epoch.store(epoch->number, std::memory_order_release);
+    core_->gate.role.store(static_cast<uint8_t>(Role::kPrimary), std::memory_order_release);
+    core_->log()->SetPersistEachRound(core_->CountsPersisted());
+    core_->replication->BecomePrimary(MembersFromMeta());
+    core_->ForEachShard([epoch](shard::Shard& shard) { shard.BeginEpoch(*epoch); }, left);
+    return Progress::Done();
+  });
+  operation->Then([this, left] { return core_->Wait(left); });
+  operation->Then([this, epoch] {
+    core_->gate.writable.store(true, std::memory_order_release);
+    core_->gate.loading.store(false, std::memory_order_release);
+    state_text_ = absl::StrFormat("primary, epoch %d", epoch->number);
+    base::LogInfo(state_text_);
+    unannounced_ = KnownAddresses();
+    return Progress::Done();
+  });
+}
+
+}  // namespace kvstored::server
