@@ -288,7 +288,7 @@ class Shard {
   record::BatchRef SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_bytes);
 
   // First seq that log, checkpoint and catch-up must reach back to: applied + 1, or the first part of the
-  // oldest run that this primary has begun and not linked (P4).
+  // oldest run that is not linked yet (P4), be it this node's own or received.
   Seq OldestOpen();
 
   // Opens an epoch: its first record. Primary only, before anything else is written.

@@ -88,6 +88,9 @@ Seq Shard::OldestOpen() {
     oldest = id ? std::min(oldest, *id) : oldest;
     return id == nullptr;
   });
+  for (const auto& [id, run] : open_runs_) {
+    oldest = std::min<Seq>(oldest, id);  // ids of snapshot runs are above every seq
+  }
   return oldest;
 }
 

@@ -1,0 +1,175 @@
+#include "server/checkpoints.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+
+namespace kvstored::server {
+
+Checkpoints::Checkpoints(NodeCore* core)
+    : core_(core),
+      last_save_unix_s_(core->seams.clock->WallUs() / 1'000'000),
+      last_begin_us_(core->now_us()) {
+}
+
+void Checkpoints::Request(Done done) {
+  const std::lock_guard lock(mutex_);
+  requests_.push_back(std::move(done));
+}
+
+bool Checkpoints::IsDue() const {
+  const Config::Log& config = core_->config.log;
+  const log::Log* log = core_->log();
+  if (log == nullptr || log->failed() || core_->gate.loading.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  const uint64_t written = log->counters().written_bytes.load(std::memory_order_relaxed);
+  if (written == log_bytes_at_begin_) {
+    return false;  // nothing new
+  }
+  const bool by_time = config.checkpoint_interval_us != 0 &&
+                       core_->now_us() - last_begin_us_ >=
+                           static_cast<int64_t>(config.checkpoint_interval_us);
+  const bool by_size = config.checkpoint_log_size_bytes != 0 &&
+                       written - log_bytes_at_begin_ >= config.checkpoint_log_size_bytes;
+  return by_time || by_size;
+}
+
+bool Checkpoints::Step() {
+  if (operation_) {
+    if (!operation_->Poll()) {
+      return true;
+    }
+    operation_.reset();
+    running_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+  std::vector<Done> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting.swap(requests_);
+  }
+  if (waiting.empty() && !IsDue()) {
+    return false;
+  }
+  Begin(std::move(waiting));
+  return true;
+}
+
+void Checkpoints::Begin(std::vector<Done> waiting) {
+  running_.store(true, std::memory_order_relaxed);
+  last_begin_us_ = core_->now_us();
+  auto job = std::make_shared<Job>();
+  job->log = core_->log();
+  operation_ = std::make_shared<Operation>(
+      "checkpoint", [this, waiting = std::move(waiting)](const absl::Status& status) {
+        last_failed_.store(!status.ok(), std::memory_order_relaxed);
+        if (status.ok()) {
+          count_.fetch_add(1, std::memory_order_relaxed);
+          last_save_unix_s_.store(core_->seams.clock->WallUs() / 1'000'000,
+                                  std::memory_order_relaxed);
+        } else {
+          base::LogWarning(absl::StrFormat("checkpoint: given up: %s",
+                                           std::string(status.message())));
+        }
+        for (const Done& done : waiting) {
+          done(status);
+        }
+      });
+  if (job->log == nullptr || core_->gate.loading.load(std::memory_order_relaxed)) {
+    operation_->Then([] {
+      return Progress::Failed(absl::UnavailableError("the data set is not loaded"));
+    });
+    return;
+  }
+  log_bytes_at_begin_ = job->log->counters().written_bytes.load(std::memory_order_relaxed);
+  const uint32_t shards = core_->shard_count();
+  job->start.assign(shards, 0);
+  job->end.assign(shards, 0);
+  for (uint32_t i = 0; i < shards; ++i) {
+    job->cursors.push_back(std::make_unique<shard::Shard::SnapshotCursor>());
+  }
+  auto left = std::make_shared<std::atomic<uint32_t>>(0);
+  operation_->Then([this, job, left] {
+    core_->ForEachShard(
+        [job](shard::Shard& shard) { job->start[shard.id()] = shard.OldestOpen() - 1; }, left);
+    return Progress::Done();
+  });
+  operation_->Then([this, left] { return core_->Wait(left); });
+  operation_->Then([this, job] {
+    auto writer = log::CheckpointWriter::Begin(
+        core_->seams.device, core_->identity->meta().data_set_directory,
+        core_->identity->manifest().data_set, job->start);
+    if (!writer.ok()) {
+      return Progress::Failed(writer.status());
+    }
+    job->writer = *std::move(writer);
+    return Progress::Done();
+  });
+  operation_->Then([this, job] { return CopySlices(job.get()); });
+  operation_->Then([this, job] {
+    return Progress::From(job->writer->Finish(job->end, core_->record_clock.NowUs()));
+  });
+  operation_->Then([this, job] { return Publish(job.get()); });
+}
+
+Progress Checkpoints::CopySlices(Job* job) {
+  while (job->shard < core_->shard_count()) {
+    if (core_->log() != job->log) {
+      return Progress::Failed(absl::AbortedError("a full sync replaced the data set"));
+    }
+    if (!job->slice_asked) {
+      job->slice_asked = true;
+      const auto shard = static_cast<ShardId>(job->shard);
+      const uint32_t owner = core_->threads->OwnerOf(shard);
+      shard::ShardThread* thread = core_->threads->thread(owner);
+      // The operation keeps the job alive until it has seen slice_ready.
+      core_->threads->RunOn(owner, [job, thread, shard] {
+        job->slice = thread->shard(shard)->SnapshotSlice(job->cursors[shard].get(), kSliceBytes);
+        job->slice_ready.store(true, std::memory_order_release);  // partner: below
+      });
+    }
+    if (!job->slice_ready.load(std::memory_order_acquire)) {
+      return Progress::Again();
+    }
+    job->slice_ready.store(false, std::memory_order_relaxed);
+    job->slice_asked = false;
+    const record::BatchRef slice = std::move(job->slice);
+    if (absl::Status added = job->writer->Add(*slice); !added.ok()) {
+      return Progress::Failed(std::move(added));
+    }
+    if (job->cursors[job->shard]->done()) {
+      job->end[job->shard] = slice->last_seq;
+      ++job->shard;
+    }
+  }
+  return Progress::Done();
+}
+
+Progress Checkpoints::Publish(Job* job) {
+  if (core_->log() != job->log || job->log->failed()) {
+    return Progress::Failed(absl::AbortedError("the log it belongs to is gone"));
+  }
+  std::vector<Seq> committed;
+  std::vector<Seq> persisted;
+  bool ready = true;
+  for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+    committed.push_back(
+        core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed());
+    persisted.push_back(job->log->persisted(shard));
+    ready = ready && committed.back() >= job->end[shard] && persisted.back() >= job->end[shard];
+  }
+  if (!ready) {
+    job->log->RequestPersist();
+    job->log->Wake();
+    return Progress::Again();
+  }
+  if (absl::Status published = job->writer->Publish(committed, persisted); !published.ok()) {
+    return Progress::Failed(std::move(published));
+  }
+  job->log->Retain(job->start);
+  return Progress::Done();
+}
+
+}  // namespace kvstored::server
