@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "tests/sim/sim_random.h"
 #include "tests/unit/fabric/sim_harness.h"
+#include "tests/unit/fabric/tcp_harness.h"
 
 namespace kvstored::fabric {
 namespace {
@@ -33,7 +34,7 @@ class FabricContract : public ::testing::Test {
   H harness_;
 };
 
-using Harnesses = ::testing::Types<SimHarness>;
+using Harnesses = ::testing::Types<SimHarness, TcpHarness>;
 TYPED_TEST_SUITE(FabricContract, Harnesses);
 
 TYPED_TEST(FabricContract, ConnectTellsBothEnds) {
