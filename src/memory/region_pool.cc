@@ -150,6 +150,12 @@ char* RegionPool::MapNextLocked() {
   madvise(chunk, kChunkBytes, MADV_HUGEPAGE);
   region.mapped_bytes += kChunkBytes;
   counters_.mapped_bytes += kChunkBytes;
+  // Here and not in Free(), which must not allocate: the lists have room for every chunk there is.
+  const size_t chunk_count = (known_bytes + kChunkBytes) / kChunkBytes;
+  if (free_chunks_.capacity() < chunk_count) {
+    free_chunks_.reserve(chunk_count * 2);
+    cold_chunks_.reserve(chunk_count * 2);
+  }
   Poison(chunk, kChunkBytes);
   return chunk;
 }

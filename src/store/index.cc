@@ -29,9 +29,9 @@ uint32_t BucketsOfSlot(size_t bytes) {
   return std::min(static_cast<uint32_t>(lines) - 1, kBucketCountMax);
 }
 
-// For `count` entries with some to come: a load of about 0.78 once past the smallest.
+// For `count` entries with some to come: a load of about 0.8 once past the smallest.
 uint32_t BucketsFor(uint32_t count) {
-  const uint32_t buckets = count * 4 / (kBucketEntries * 3) + 1;
+  const uint32_t buckets = count * 5 / (kBucketEntries * 4) + 1;
   return BucketsOfSlot(SegmentBytes(std::min(buckets, kBucketCountMax)));
 }
 
