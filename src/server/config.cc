@@ -381,9 +381,9 @@ std::string ConfigReference() {
     }
     out += absl::StrFormat("# Value: %s%s\n", AllowedText(key), key.changeable ? " [runtime]" : "");
     const bool bare = key.kind == KeyKind::kCount || key.kind == KeyKind::kPort;
-    out +=
-        absl::StrFormat(bare ? "%s = %s\n" : "%s = \"%s\"\n",
-                        std::string(name.substr(name.find('.') + 1)), ConfigValueText(key, config));
+    const std::string value = ConfigValueText(key, config);
+    out += std::string(name.substr(name.find('.') + 1)) + " = ";
+    out += bare ? value + "\n" : "\"" + value + "\"\n";
   }
   return out;
 }

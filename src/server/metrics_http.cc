@@ -149,8 +149,8 @@ uint16_t MetricsHttp::port() const {
 
 absl::StatusOr<std::unique_ptr<MetricsHttp>> MetricsHttp::Start(Options options) {
   const bool ipv6 = options.bind.find(':') != std::string::npos;
-  const std::string address =
-      absl::StrFormat(ipv6 ? "[%s]:%d" : "%s:%d", options.bind, options.port);
+  const std::string host = ipv6 ? "[" + options.bind + "]" : options.bind;
+  const std::string address = host + ":" + std::to_string(options.port);
   const std::vector<std::string> civet_options = {"listening_ports",    address, "num_threads", "2",
                                                   "request_timeout_ms", "5000"};
   // The library's constructor throws when it cannot listen; nothing escapes from here.
