@@ -23,7 +23,7 @@ size_t Run(const std::vector<uint8_t>& input) {
     const std::vector<uint8_t> cut(input.begin(), input.begin() + static_cast<ptrdiff_t>(at));
     LLVMFuzzerTestOneInput(cut.data(), cut.size());
     std::vector<uint8_t> changed = input;
-    for (const uint8_t mask : {0x01, 0x80, 0xff}) {
+    for (const unsigned mask : {0x01U, 0x80U, 0xffU}) {
       changed[at] = static_cast<uint8_t>(input[at] ^ mask);
       LLVMFuzzerTestOneInput(changed.data(), changed.size());
     }
