@@ -1,0 +1,177 @@
+"""One real kvstored: start, errors of starting, pages, systemd's messages, clean end, data kept."""
+
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import check_metrics  # noqa: E402
+from cluster import BIN, ROOT, Failure, Node, Resp, free_ports  # noqa: E402
+
+SMALL = ["memory.max_memory=256MiB", "memory.pool_size=16MiB", "log.segment_size=8MiB"]
+
+
+@pytest.fixture(name="make", params=[1, 4], ids=["1 shard", "4 shards"])
+def make_node(request, tmp_path):
+    made = []
+
+    def make(name="node", settings=(), ports=None):
+        threads = min(request.param, 2)
+        node = Node(name, tmp_path / name, ports or free_ports(3),
+                    [*SMALL, f"server.shards={request.param}", f"server.threads={threads}",
+                     *settings])
+        made.append(node)
+        return node
+
+    yield make
+    for node in made:
+        if node.running():
+            node.kill()
+
+
+def ends(node):
+    """Starts a node that must refuse to run; what it says."""
+    node.start()
+    code = node.process.wait(60)
+    assert code not in (0, None) and code > 0, f"exit {code}: a clear error, not a crash"
+    return node.log_tail()
+
+
+def page(node, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}{path}",
+                                    timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_serves_and_keeps_its_data(make):
+    node = make().start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    client = Resp(node.port)
+    assert client.must("PING") == "PONG"
+    for i in range(100):
+        client.must("SET", f"key:{i}", f"value {i}")
+    client.must("MULTI")
+    client.must("SET", "a", "1")
+    client.must("SET", "b", "2")
+    assert client.must("EXEC") == ["OK", "OK"]
+    node.stop()
+    node.start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    client = Resp(node.port)
+    assert client.must("DBSIZE") == 102
+    assert client.must("GET", "key:99") == b"value 99"
+    node.kill()
+    node.start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    assert Resp(node.port).must("GET", "b") == b"2"
+
+
+def page_or_none(node):
+    try:
+        return page(node, "/readyz")[0]
+    except OSError:
+        return None
+
+
+def test_pages(make):
+    node = make().start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    assert page(node, "/healthz")[0] == 200
+    text = page(node, "/metrics")[1]
+    assert check_metrics.complaints(text) == []
+    assert check_metrics.missing(text) == []
+    assert page(node, "/other")[0] == 404
+
+
+def test_status_and_config(make):
+    node = make().start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    status = node.status()
+    assert status["role"] == "primary"
+    assert [s["shard"] for s in status["shards"]] == list(range(len(status["shards"])))
+    client = Resp(node.port)
+    assert client.must("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"268435456"]
+    client.must("CONFIG", "SET", "server.timeout", "1h")
+    assert client.must("CONFIG", "GET", "timeout") == [b"timeout", b"3600"]
+    node.must_kvctl("checkpoint")
+    code, _, error = node.kvctl("member", "drop", "nobody")
+    assert code == 1 and "nobody" in error
+
+
+def test_data_directory_is_locked(make):
+    first = make("first").start()
+    first.wait_answering()
+    second = make("second")
+    second.settings.append(f"server.data_dir={first.directory / 'data'}")
+    text = ends(second)
+    assert str(first.directory / "data") in text and str(first.process.pid) in text
+    assert first.running()
+
+
+@pytest.mark.parametrize("port", ["server.port", "replication.port", "metrics.port"])
+def test_port_in_use(make, port):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        text = ends(make(settings=[f"{port}={number}"]))
+    assert str(number) in text and "use" in text
+
+
+def test_bad_configuration(make, tmp_path):
+    text = ends(make(settings=["server.port=99999"]))
+    assert "server.port" in text and "from 0 to 65535" in text
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[server]\nprot = 1\n")
+    result = subprocess.run([BIN / "kvstored", "--check-config", "--config", bad],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert result.returncode == 1
+    assert f"{bad}:2: unknown key server.prot" in result.stdout.decode()
+    good = subprocess.run([BIN / "kvstored", "--check-config", "--config",
+                           ROOT / "config/kvstored.toml"], stdout=subprocess.PIPE, check=False)
+    assert good.returncode == 0
+
+
+def test_data_directory_cannot_be_made(make):
+    text = ends(make(settings=["server.data_dir=/proc/nowhere/data"]))
+    assert "/proc/nowhere" in text
+
+
+def test_tells_systemd(make, tmp_path):
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(path))
+        systemd.settimeout(60)
+        os.environ["NOTIFY_SOCKET"] = str(path)
+        try:
+            node = make().start()
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+        messages = []
+        while not any(m.startswith("READY=1") for m in messages):
+            messages.append(systemd.recv(4096).decode())
+        # READY is not said before it may serve.
+        assert page(node, "/readyz")[0] == 200
+        node.stop()
+        systemd.setblocking(False)
+        while True:
+            try:
+                messages.append(systemd.recv(4096).decode())
+            except BlockingIOError:
+                break
+    assert any("STOPPING=1" in m for m in messages)
+
+
+def test_a_node_that_ends_is_noticed(make):
+    node = make().start()
+    node.wait_answering()
+    node.kill()
+    with pytest.raises(Failure, match="ended"):
+        node.wait("answering", node.status, seconds=5)
