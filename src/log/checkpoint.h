@@ -44,14 +44,14 @@ struct CheckpointFacts {
   std::vector<Seq> EndSeqs() const;
 };
 
-// Thread-safe: slices of different shards may come from different threads. Memory: one block a
-// shard at most.
+// Thread-safe: slices of different shards may come from different threads. Memory: a few
+// MiB for all shards together.
 class CheckpointWriter {
  public:
   // Begins directory/NNNNNNNNNN.ckpt.tmp, removing an abandoned one. `start_seqs`: applied of each
-  // shard, or the seq before its oldest open run, when the scan begins.
+  // shard, or the seq before its oldest open run, when the scan begins. `incarnation`: random.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Begin(
-      NvmDevice* device, const std::string& directory, const Id128& data_set,
+      NvmDevice* device, const std::string& directory, const Id128& data_set, uint64_t incarnation,
       const std::vector<Seq>& start_seqs);
   // Abandons what was not published.
   ~CheckpointWriter();
@@ -75,8 +75,7 @@ class CheckpointWriter {
   CheckpointWriter(NvmDevice* device, std::string directory)
       : device_(device), directory_(std::move(directory)) {
   }
-  absl::Status WriteBlock(ShardId shard, std::span<const uint8_t> payload, uint32_t record_count);
-  absl::Status AddLocked(const record::Batch& slice);
+  absl::Status WriteBlock(ShardId shard);
 
   NvmDevice* const device_;
   const std::string directory_;
@@ -84,6 +83,8 @@ class CheckpointWriter {
   std::string temp_name_;
   std::unique_ptr<NvmFile> file_;
   uint64_t end_ = 0;
+  uint64_t persisted_end_ = 0;
+  size_t block_bytes_ = 0;  // a shard's pending records are written from this on
   uint64_t incarnation_ = 0;
   CheckpointFacts facts_;
   std::vector<std::vector<uint8_t>> pending_;  // per shard: records of the next block

@@ -65,7 +65,10 @@ absl::StatusOr<TailClaim> SearchTail(NvmFile* file, std::optional<uint64_t> inca
           (incarnation.has_value() && header.incarnation != *incarnation)) {
         continue;
       }
-      claim.has_frames = true;
+      if (!claim.has_frames) {
+        claim.has_frames = true;
+        claim.first_frame = offset + at;
+      }
       claim.persisted = std::max(claim.persisted, header.persisted);
       claim.last_frame_end = offset + at + FrameBytes(header.payload_bytes);
     }

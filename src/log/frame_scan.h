@@ -40,6 +40,7 @@ absl::StatusOr<Chunk> ReadChunk(NvmFile* file, uint64_t incarnation, uint64_t of
 struct TailClaim {
   LogPosition persisted;
   bool has_frames = false;
+  uint64_t first_frame = 0;
   uint64_t last_frame_end = 0;
 };
 // incarnation: nothing = frames of any incarnation count.

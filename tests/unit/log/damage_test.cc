@@ -1,0 +1,231 @@
+// Torn tails and damage, exhaustively: a log comes back whole, or as an exact prefix that lost only
+// what was never confirmed, or not at all with the place named.
+#include <gmock/gmock.h>
+
+#include "tests/unit/log/log_fixture.h"
+
+namespace kvstored::log {
+namespace {
+
+using ::testing::HasSubstr;
+
+size_t RecordCount(const Recovery& recovery) {
+  size_t count = 0;
+  for (const RecoveredShard& shard : recovery.result().shards) {
+    count += static_cast<size_t>(shard.last_seq - shard.start_seq);
+  }
+  return count;
+}
+
+size_t SubmittedCount(const Harness& h) {
+  size_t count = 0;
+  for (const auto& values : h.submitted_) {
+    count += values.size();
+  }
+  return count;
+}
+
+void Fill(Harness* h, int rounds) {
+  for (int i = 0; i < rounds; ++i) {
+    h->SubmitRandom(60);
+    h->log_->Step();
+  }
+}
+
+TEST(DamageTest, TornAtEveryByteOfTheTail) {
+  Harness h(3, 16 << 10);
+  h.Create();
+  Fill(&h, 12);
+  const size_t confirmed = SubmittedCount(h);
+  ASSERT_EQ(h.log_->segments().Count(), 1u);
+  const uint64_t confirmed_end = h.log_->segments().TotalBytes();
+  h.log_->SetSync(LogSync::kOff, 0);
+  Fill(&h, 6);
+  const uint64_t end = h.log_->segments().TotalBytes();
+  h.log_.reset();
+  const std::string name = SegmentName(kLogDirectory, 1);
+  const std::vector<uint8_t> whole = h.device_.Contents()[name];
+  size_t last = 0;
+  for (uint64_t cut = confirmed_end; cut <= end; ++cut) {
+    std::vector<uint8_t> torn = whole;
+    std::fill(torn.begin() + static_cast<ptrdiff_t>(cut), torn.end(), uint8_t{0});
+    h.device_.SetContents(name, torn);
+    auto recovery = h.Scan();
+    ASSERT_TRUE(recovery.ok()) << "cut at " << cut << ": " << recovery.status();
+    h.ExpectPrefix(recovery->get());
+    const size_t count = RecordCount(**recovery);
+    ASSERT_GE(count, std::max(confirmed, last));
+    last = count;
+  }
+  EXPECT_EQ(last, SubmittedCount(h));
+}
+
+TEST(DamageTest, TornTailGoesOnAndStaysCut) {
+  Harness h(2, 16 << 10);
+  h.Create();
+  Fill(&h, 5);
+  h.log_->SetSync(LogSync::kOff, 0);
+  const uint64_t confirmed_end = h.log_->segments().TotalBytes();
+  Fill(&h, 4);
+  const std::string name = SegmentName(kLogDirectory, 1);
+  h.log_.reset();
+  h.device_.ProcessCrash();
+  h.device_.FlipBit(name, confirmed_end + kFrameHeaderBytes + 3, 1);  // first unconfirmed frame
+  {
+    auto recovery = h.Scan();
+    ASSERT_TRUE(recovery.ok()) << recovery.status();
+    ASSERT_EQ((*recovery)->result().torn.size(), 1u);
+    EXPECT_EQ((*recovery)->result().torn[0].offset, confirmed_end);
+    EXPECT_EQ((*recovery)->result().torn[0].file, name);
+  }
+  h.Reopen();
+  Fill(&h, 5);
+  h.log_.reset();
+  // The frames beyond the cut are still in the file, some of them whole: they must not come back.
+  h.device_.FlipBit(name, confirmed_end + kFrameHeaderBytes + 3, 1);
+  auto recovery = h.Scan();
+  ASSERT_TRUE(recovery.ok()) << recovery.status();
+  h.ExpectPrefix(recovery->get());
+  EXPECT_EQ(RecordCount(**recovery), SubmittedCount(h));
+}
+
+// Of a log that was closed in order every byte is proven: a flip is harmless or it is reported.
+TEST(DamageTest, EveryFlippedByteOfAClosedLogIsHarmlessOrNamed) {
+  Harness h(2, 8 << 10);
+  h.Create();
+  Fill(&h, 36);
+  ASSERT_TRUE(h.log_->Close().ok());
+  ASSERT_GE(h.log_->segments().Count(), 2u);
+  h.log_.reset();
+  size_t harmless = 0;
+  size_t named = 0;
+  for (const auto& [name, bytes] : h.device_.Contents()) {
+    for (uint64_t offset = 0; offset < bytes.size(); ++offset) {
+      const auto bit = static_cast<uint32_t>(h.random_.Below(8));
+      h.device_.FlipBit(name, offset, bit);
+      auto recovery = h.Scan();
+      if (recovery.ok()) {
+        ++harmless;
+        ASSERT_EQ(RecordCount(**recovery), SubmittedCount(h)) << name << " " << offset;
+        if (offset % 16 == 0) {
+          h.ExpectPrefix(recovery->get());
+        }
+      } else {
+        ++named;
+        ASSERT_EQ(recovery.status().code(), absl::StatusCode::kDataLoss);
+        const std::string text(recovery.status().message());
+        ASSERT_THAT(text, HasSubstr(name));
+        ASSERT_THAT(text, HasSubstr("offset"));
+        ASSERT_THAT(text, HasSubstr("shard"));
+        ASSERT_THAT(text, HasSubstr("restore the file"));
+      }
+      h.device_.FlipBit(name, offset, bit);
+    }
+  }
+  EXPECT_GT(named, 5000u);
+  EXPECT_GT(harmless, 1000u);  // padding, what lies behind the end
+}
+
+// After a crash only the last frame is not proven by a later one: only it may be taken for torn.
+TEST(DamageTest, EveryFlippedByteAfterACrashLosesAtMostTheLastFrame) {
+  Harness h(2, 16 << 10);
+  h.Create();
+  Fill(&h, 20);
+  const size_t proven = SubmittedCount(h);
+  Fill(&h, 1);
+  h.log_.reset();
+  const std::string name = SegmentName(kLogDirectory, 1);
+  const size_t size_bytes = h.device_.Contents()[name].size();
+  for (uint64_t offset = 0; offset < size_bytes; ++offset) {
+    const auto bit = static_cast<uint32_t>(h.random_.Below(8));
+    h.device_.FlipBit(name, offset, bit);
+    auto recovery = h.Scan();
+    if (recovery.ok()) {
+      ASSERT_GE(RecordCount(**recovery), proven) << offset;
+      h.ExpectPrefix(recovery->get());
+    } else {
+      ASSERT_EQ(recovery.status().code(), absl::StatusCode::kDataLoss);
+      ASSERT_THAT(std::string(recovery.status().message()), HasSubstr(name));
+    }
+    h.device_.FlipBit(name, offset, bit);
+  }
+}
+
+TEST(DamageTest, TruncatedFilesAreNamed) {
+  Harness h(1, 8 << 10);
+  h.Create();
+  Fill(&h, 40);
+  ASSERT_GE(h.log_->segments().Count(), 3u);
+  h.log_.reset();
+  const std::string name = SegmentName(kLogDirectory, 1);
+  const std::vector<uint8_t> whole = h.device_.Contents()[name];
+  for (const size_t keep : {size_t{0}, size_t{100}, size_t{4096}, size_t{5000}}) {
+    h.device_.SetContents(name, {whole.begin(), whole.begin() + static_cast<ptrdiff_t>(keep)});
+    const absl::Status status = h.Scan().status();
+    ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << keep;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name)) << keep;
+  }
+}
+
+// The whole life of a log under power cuts at every call of the device.
+TEST(DamageTest, PowerCutAtEveryCall) {
+  for (uint64_t cut_at = 0; cut_at < 160; ++cut_at) {
+    Harness h(2, 8 << 10, /*seed=*/cut_at + 1);
+    h.options_.retain_bytes = 0;
+    h.Create();
+    std::vector<Seq> kept(2);
+    h.device_.CrashAfter(cut_at);
+    for (int i = 0; i < 60 && !h.device_.crashed(); ++i) {
+      h.SubmitRandom(300);
+      h.log_->Step();
+      if (i % 8 == 7 && !h.device_.crashed()) {
+        kept = h.marks_.persisted;
+        h.log_->Retain(kept);
+      }
+      while (!h.device_.crashed() && h.log_->NeedsSegment()) {
+        (void)h.log_->PrepareSegment();
+      }
+    }
+    h.log_.reset();
+    h.device_.PowerCut();
+    RecoveryOptions options = h.ScanOptions();
+    options.needed_from = kept;
+    auto recovery = Recovery::Scan(options);
+    ASSERT_TRUE(recovery.ok()) << "cut at call " << cut_at << ": " << recovery.status();
+    h.ExpectPrefix(recovery->get());
+    for (uint32_t s = 0; s < 2; ++s) {
+      ASSERT_GE((*recovery)->result().shards[s].last_seq, h.marks_.persisted[s]) << cut_at;
+      h.submitted_[s].resize(static_cast<size_t>((*recovery)->result().shards[s].last_seq));
+    }
+    auto log = Log::Open(h.options_, (*recovery)->TakeTail());
+    ASSERT_TRUE(log.ok()) << log.status();
+    h.log_ = *std::move(log);
+    h.SubmitRandom();
+    h.log_->Step();
+    h.log_.reset();
+    h.device_.PowerCut();
+    recovery = Recovery::Scan(options);
+    ASSERT_TRUE(recovery.ok()) << recovery.status();
+    h.ExpectPrefix(recovery->get());
+    EXPECT_EQ((*recovery)->result().shards[0].last_seq, h.submitted_[0].size());
+    EXPECT_EQ((*recovery)->result().shards[1].last_seq, h.submitted_[1].size());
+  }
+}
+
+TEST(DamageTest, CreateCrashedMidwayStartsAfresh) {
+  for (uint64_t cut_at = 0; cut_at < 20; ++cut_at) {
+    Harness h(1, 8 << 10, cut_at + 1);
+    h.device_.CrashAfter(cut_at);
+    (void)Log::Create(h.options_, {0});
+    h.device_.PowerCut();
+    h.Reopen();
+    h.SubmitValues(0, {"first"});
+    h.log_->Step();
+    h.device_.PowerCut();
+    h.Reopen();
+    EXPECT_EQ(h.submitted_[0].size(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace kvstored::log
