@@ -29,7 +29,9 @@ class ApplySink {
 
   // Before any record of a link: cut the log above plan.common, then add the primary's epochs (P16,
   // P20); or, for kFullSync, begin a new data set directory and answer -LOADING (P21). `done` is
-  // called once, on any thread, also inline; an error ends the link and is tried again.
+  // called once, on any thread, also inline; an error ends the link and is tried again. Before
+  // done(OK) SetLocalPersisted must have told, per shard, what of the log *after the cut* is
+  // persisted: the engine has forgotten what it was told before.
   virtual void PrepareJoin(const JoinPlan& plan, std::function<void(absl::Status)> done) = 0;
 
   // Verified, contiguous live records of one shard: the first is the successor of the last one
@@ -45,7 +47,9 @@ class ApplySink {
   // hash must be state_hash. When that holds for all shards, committed >= end_seq everywhere and
   // the new directory is published, call Replication::FinishFullSync(OK).
   virtual void OnSnapshotEnd(ShardId shard, Seq end_seq, uint64_t state_hash) = 0;
-  // The half-built data set is worthless: drop it (P21). Start again with the next PrepareJoin.
+  // The half-built data set is worthless: drop it (P21). Starts again with the next PrepareJoin.
+  // Has no meaning for a set that was published already (its FinishFullSync crossed the end of the
+  // link).
   virtual void OnFullSyncAborted(const absl::Status& why) = 0;
 
   // The primary's watermark as told (never going back within a link, never above what was received)

@@ -35,6 +35,7 @@ enum class Refusal : uint8_t {
   kVersion = 12,           // wire version
   kMalformed = 13,         // a message that makes no sense
   kTooManyReplicas = 14,
+  kDiverged = 15,  // another record at an equal (epoch, seq): alarm, full sync
 };
 std::string_view RefusalName(Refusal refusal);
 

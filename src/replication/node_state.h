@@ -1,5 +1,7 @@
 // NodeState: the node's identity and persisted decisions, as replication needs them. Implemented by
 // the server (meta). Calls on the replication thread; each `done` once, on any thread, also inline.
+// An upcall must not change the role or the members at once, their owners may be on the stack:
+// Replication::Post() does it.
 #pragma once
 
 #include <cstdint>

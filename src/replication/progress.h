@@ -49,6 +49,9 @@ class ProgressTable {
     return rows_[row].connected.load(std::memory_order_acquire) &&
            (persisted ? marks.persisted : marks.received).load(std::memory_order_acquire) >= seq;
   }
+  bool IsConnected(uint32_t row) const {
+    return rows_[row].connected.load(std::memory_order_acquire);
+  }
   Seq received(uint32_t row, ShardId shard) const {
     return rows_[row].marks[shard].received.load(std::memory_order_acquire);
   }

@@ -44,6 +44,9 @@ class RecordSource {
   // time.
   virtual void RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes,
                             SliceDone done) = 0;
+  // The full sync that asked for slices is over or given up: what the source keeps for it (cursors,
+  // pinned values) may go. Also called for shards that were never asked.
+  virtual void EndSlices() = 0;
 };
 
 }  // namespace kvstored::replication

@@ -46,6 +46,12 @@ struct ReplicationOptions {
   int64_t reconnect_min_us = 50'000;  // back-off, doubled with jitter up to
   int64_t reconnect_max_us = 5'000'000;
   uint64_t random_seed = 0;  // jitter and nonces; 0: from the system's random device
+#ifdef KVS_TEST_SWITCHES
+  // Planted bugs, for the tests of the tests.
+  bool plant_no_checksum_check = false;
+  bool plant_credit_off_by_one = false;
+  bool plant_no_epoch_check = false;
+#endif
 };
 
 // One replica as the primary sees it (INFO, ROLE, metrics).
