@@ -14,8 +14,11 @@ Checkpoints::Checkpoints(NodeCore* core)
 }
 
 void Checkpoints::Request(Done done) {
-  const std::lock_guard lock(mutex_);
-  requests_.push_back(std::move(done));
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(std::move(done));
+  }
+  core_->background_event.Set();
 }
 
 bool Checkpoints::IsDue() const {
@@ -39,7 +42,7 @@ bool Checkpoints::IsDue() const {
 bool Checkpoints::Step() {
   if (operation_) {
     if (!operation_->Poll()) {
-      return true;
+      return false;
     }
     operation_.reset();
     running_.store(false, std::memory_order_relaxed);
@@ -125,9 +128,10 @@ Progress Checkpoints::CopySlices(Job* job) {
       const uint32_t owner = core_->threads->OwnerOf(shard);
       shard::ShardThread* thread = core_->threads->thread(owner);
       // The operation keeps the job alive until it has seen slice_ready.
-      core_->threads->RunOn(owner, [job, thread, shard] {
+      core_->threads->RunOn(owner, [this, job, thread, shard] {
         job->slice = thread->shard(shard)->SnapshotSlice(job->cursors[shard].get(), kSliceBytes);
         job->slice_ready.store(true, std::memory_order_release);  // partner: below
+        core_->background_event.Set();
       });
     }
     if (!job->slice_ready.load(std::memory_order_acquire)) {

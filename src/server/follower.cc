@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "record/cursor.h"
 
 namespace kvstored::server {
 
@@ -75,6 +76,12 @@ void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Stat
   }
   const std::vector<replication::EpochEntry> epochs = plan.primary.epochs;
   operation->Then([this, epochs] { return Progress::From(core_->identity->SetEpochs(epochs)); });
+  operation->Then([this] {
+    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+      core_->replication->SetLocalPersisted(shard, core_->log()->persisted(shard));
+    }
+    return Progress::Done();
+  });
   core_->Run(std::move(operation));
 }
 
@@ -176,6 +183,11 @@ OpResult Follower::OnBatch(record::BatchRef batch) {
   core_->gate.disk_full.store(false, std::memory_order_relaxed);
   log->Submit(batch);
   log->Wake();
+  uint32_t checksum = 0;
+  for (record::Cursor cursor(batch->bytes); cursor.at_record(); cursor.Next()) {
+    checksum = cursor.checksum();
+  }
+  core_->last_checksum[batch->shard].store(checksum, std::memory_order_relaxed);
   const auto bytes = static_cast<int64_t>(batch->bytes.size());
   apply_bytes_->fetch_add(bytes, std::memory_order_relaxed);
   RunOnShard(batch->shard, [batch, bytes, counter = apply_bytes_](shard::Shard& shard) {

@@ -1,7 +1,6 @@
 #include "server/log_source.h"
 
 #include "absl/strings/str_format.h"
-#include "kvstored/limits.h"
 
 namespace kvstored::server {
 
@@ -30,9 +29,6 @@ replication::Slice LogSource::NextSlice(shard::Shard& shard, Scans* scans, uint6
   if (id == 0) {
     id = scans->next_id++;
     slice.live_from = shard.OldestOpen();
-    while (scans->open.size() >= kOpenScansMax) {
-      scans->open.erase(scans->open.begin());
-    }
   }
   shard::Shard::SnapshotCursor& scan = scans->open[id];
   slice.batch = shard.SnapshotSlice(&scan, budget_bytes);
@@ -51,11 +47,18 @@ void LogSource::RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes
   core_->threads->RunOn(owner, [this, thread, shard, cursor, budget_bytes, done] {
     Scans& scans = scans_[shard];
     if (cursor != 0 && !scans.open.contains(cursor)) {
-      done(absl::AbortedError("the scan was given up: too many full syncs at once"));
+      done(absl::AbortedError("the scan was given up"));
       return;
     }
     done(NextSlice(*thread->shard(shard), &scans, cursor, budget_bytes));
   });
+}
+
+void LogSource::EndSlices() {
+  for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+    core_->threads->RunOn(core_->threads->OwnerOf(shard),
+                          [this, shard] { scans_[shard].open.clear(); });
+  }
 }
 
 }  // namespace kvstored::server

@@ -19,6 +19,7 @@ class LogSource : public replication::RecordSource {
   // Reads inline: at most max_bytes from the page cache or the device.
   void ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) override;
   void RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes, SliceDone done) override;
+  void EndSlices() override;
 
  private:
   // Scans under way, by the number that the engine calls the cursor. On the shard's thread.
@@ -26,9 +27,6 @@ class LogSource : public replication::RecordSource {
     uint64_t next_id = 1;
     std::map<uint64_t, shard::Shard::SnapshotCursor> open;
   };
-  // A scan whose sync was given up is dropped when this many newer ones have begun.
-  static constexpr size_t kOpenScansMax = 2 * kReplicaCountMax;
-
   static replication::Slice NextSlice(shard::Shard& shard, Scans* scans, uint64_t cursor,
                                       size_t budget_bytes);
 

@@ -27,6 +27,7 @@ NodeCore::NodeCore(Config node_config, NodeSeams node_seams, Identity* node_iden
                                                    : config.server.shards;
   threads = std::make_unique<shard::ThreadSet>(std::min(config.server.threads, shards), shards,
                                                &record_clock);
+  last_checksum = std::vector<std::atomic<uint32_t>>(shards);
 }
 
 NodeCore::~NodeCore() {

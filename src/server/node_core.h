@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/event.h"
 #include "base/random.h"
 #include "kvstored/clock.h"
 #include "kvstored/fabric.h"
@@ -88,6 +89,10 @@ class NodeCore {
   std::unique_ptr<shard::ThreadSet> threads;
   std::unique_ptr<replication::Replication> replication;
   log::LogListener* log_listener = nullptr;
+  base::Event log_event;         // a log exists now
+  base::Event background_event;  // ends the background thread's sleep
+  // Checksum field of each shard's newest record in the log: divergence shows there (P15).
+  std::vector<std::atomic<uint32_t>> last_checksum;
 
  private:
   std::atomic<log::Log*> log_{nullptr};

@@ -25,8 +25,11 @@ class Roles : public replication::NodeState {
   void Start(const LoadResult* loaded);
   // P19. `ack_replicas`: the new set's size, absent: as it is.
   void Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done done);
-  // Drains (committed = applied everywhere) and becomes a replica that follows nobody until told.
-  void Demote(Done done);
+  // Drains (committed = applied everywhere) and becomes a replica of `address` (a replication port;
+  // empty: of nobody until told).
+  void Demote(const std::string& address, Done done);
+  // Takes a member out of the set; while a restarted primary waits for its members, too (P17).
+  void DropMember(const Id128& store, bool force, Done done);
   // Becomes a replica of the node at "host:port" (replication port).
   void Follow(const std::string& address, bool discard_local_data, Done done);
   // P25: an I/O error on reserved space ends the role until the process restarts.

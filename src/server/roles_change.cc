@@ -118,7 +118,7 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
   core_->Run(std::move(operation));
 }
 
-void Roles::Demote(Done done) {
+void Roles::Demote(const std::string& address, Done done) {
   if (core_->identity->meta().role != Role::kPrimary || busy_) {
     done(absl::FailedPreconditionError("this node is not a serving primary"));
     return;
@@ -149,16 +149,38 @@ void Roles::Demote(Done done) {
     }
     return Progress::Done();
   });
-  operation->Then([this] {
+  operation->Then([this, address] {
     core_->replication->FenceAndStop("demotion");
     return Progress::From(core_->identity->Update([&](log::Meta* meta) {
       meta->role = Role::kReplica;
-      meta->primary_address.clear();
+      meta->primary_address = address;
       // Everything here is committed: this node lacks nothing until another one writes.
       meta->promotable = true;
     }));
   });
   core_->Run(std::move(operation));
+}
+
+void Roles::DropMember(const Id128& store, bool force, Done done) {
+  if (core_->gate.writable.load(std::memory_order_relaxed)) {
+    core_->replication->DropMember(store, force, std::move(done));
+    return;
+  }
+  if (core_->identity->meta().role != Role::kPrimary) {
+    done(absl::FailedPreconditionError("only a primary has members to drop"));
+    return;
+  }
+  if (!force) {
+    done(absl::FailedPreconditionError(
+        "the member does not answer, so it keeps its right to be promoted: --force drops it all the "
+        "same; never promote it afterwards"));
+    return;
+  }
+  done(core_->identity->Update([&](log::Meta* meta) {
+    std::erase_if(meta->members,
+                  [&](const log::Member& member) { return member.store == store; });
+    ++meta->members_version;
+  }));
 }
 
 void Roles::Follow(const std::string& address, bool discard_local_data, Done done) {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "record/txn_cut.h"
+#include "log/txn_cut.h"
 #include "server/roles.h"
 
 namespace kvstored::server {
@@ -224,34 +224,23 @@ Progress Roles::AskPromises(Consultation* consultation) {
 
 void Roles::AddCut(Operation* operation) {
   struct Cut {
+    explicit Cut(uint32_t shard_count) : end(shard_count, 0), tracker(shard_count) {
+    }
     std::mutex mutex;
-    std::vector<Seq> start;
     std::vector<Seq> end;
-    std::unique_ptr<record::TxnCut> txns;
-    std::vector<Seq> greatest;
+    log::TxnTracker tracker;
+    absl::Status tracked;
+    std::vector<Seq> whole;
   };
-  auto cut = std::make_shared<Cut>();
+  auto cut = std::make_shared<Cut>(core_->shard_count());
   auto left = std::make_shared<std::atomic<uint32_t>>(0);
   operation->Then([this, cut, left] {
-    cut->start.assign(core_->shard_count(), 0);
-    cut->end.assign(core_->shard_count(), 0);
     core_->ForEachShard(
         [cut](shard::Shard& shard) {
           const std::lock_guard lock(cut->mutex);
-          cut->start[shard.id()] = shard.applied();
           cut->end[shard.id()] = shard.appended();
-        },
-        left);
-    return Progress::Done();
-  });
-  operation->Then([this, left] { return core_->Wait(left); });
-  operation->Then([this, cut, left] {
-    cut->txns = std::make_unique<record::TxnCut>(cut->start, cut->end);
-    core_->ForEachShard(
-        [cut](shard::Shard& shard) {
-          const std::lock_guard lock(cut->mutex);
-          shard.ForEachReceived([&](const record::Record& record) {
-            cut->txns->Add(shard.id(), record);
+          shard.ForEachReceived([&](const record::Cursor& record) {
+            cut->tracked.Update(cut->tracker.Add(shard.id(), record));
           });
         },
         left);
@@ -259,12 +248,15 @@ void Roles::AddCut(Operation* operation) {
   });
   operation->Then([this, left] { return core_->Wait(left); });
   operation->Then([this, cut, left] {
-    cut->greatest = cut->txns->Greatest();
+    if (!cut->tracked.ok()) {
+      return Progress::Failed(cut->tracked);
+    }
+    cut->whole = cut->tracker.WholeCut(cut->end);
     core_->ForEachShard(
         [cut](shard::Shard& shard) {
-          const bool cut_ok = shard.CutReceived(cut->greatest[shard.id()]);
+          const bool cut_ok = shard.CutReceived(cut->whole[shard.id()]);
           KVS_CHECK(cut_ok, "shard=%u", shard.id());
-          const OpResult applied = shard.ApplyReceived(cut->greatest[shard.id()]);
+          const OpResult applied = shard.ApplyReceived(cut->whole[shard.id()]);
           KVS_CHECK(applied == OpResult::kOk, "shard=%u out of memory", shard.id());
           // A run that is open now is never linked: its primary is gone (P4).
           shard.DropOpenRuns();
@@ -274,11 +266,11 @@ void Roles::AddCut(Operation* operation) {
   });
   operation->Then([this, left] { return core_->Wait(left); });
   operation->Then([this, cut] {
-    if (cut->greatest == cut->end) {
+    if (cut->whole == cut->end) {
       return Progress::Done();
     }
     base::LogWarning("the newest transactions were not complete in all shards: cut");
-    return Progress::From(core_->log()->CutAbove(cut->greatest));
+    return Progress::From(core_->log()->CutAbove(cut->whole));
   });
 }
 

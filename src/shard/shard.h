@@ -18,6 +18,7 @@
 #include "kvstored/op_result.h"
 #include "kvstored/types.h"
 #include "record/batch.h"
+#include "record/cursor.h"
 #include "record/record.h"
 #include "store/store.h"
 
@@ -245,7 +246,7 @@ class Shard {
   // then).
   [[nodiscard]] bool CutReceived(Seq limit);
   // Visits every received record that is not applied yet.
-  void ForEachReceived(const std::function<void(const record::Record&)>& visit) const;
+  void ForEachReceived(const std::function<void(const record::Cursor&)>& visit) const;
   // Full sync: applies the items of a snapshot batch.
   OpResult ApplySnapshot(const record::Batch& batch);
   // Full sync: when `applied` is exactly `end`, is the state's hash `hash`? Calls done(equal) then, at

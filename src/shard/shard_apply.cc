@@ -201,18 +201,12 @@ bool Shard::CutReceived(Seq limit) {
   return true;
 }
 
-void Shard::ForEachReceived(const std::function<void(const record::Record&)>& visit) const {
+void Shard::ForEachReceived(
+    const std::function<void(const record::Cursor&)>& visit) const {
   for (const record::BatchRef& batch : received_) {
-    size_t offset = 0;
-    while (offset < batch->bytes.size()) {
-      record::Record record;
-      size_t size_bytes = 0;
-      const auto decoded =
-          record::Decode(std::span(batch->bytes).subspan(offset), &record, &size_bytes);
-      KVS_CHECK(decoded == record::DecodeResult::kOk, "decoded=%d", static_cast<int>(decoded));
-      offset += size_bytes;
-      if (record.seq > applied_) {
-        visit(record);
+    for (record::Cursor cursor(batch->bytes); cursor.at_record(); cursor.Next()) {
+      if (cursor.seq() > applied_) {
+        visit(cursor);
       }
     }
   }

@@ -1,0 +1,66 @@
+// Daemon: one life of a node with real threads, sockets and signals. main makes another one when the
+// node wants to start again.
+#pragma once
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/system_clock.h"
+#include "base/thread.h"
+#include "command/front_thread.h"
+#include "kvstored/fabric.h"
+#include "metrics/registry.h"
+#include "net/listener.h"
+#include "server/metrics_http.h"
+#include "server/node.h"
+#include "server/notify.h"
+
+namespace kvstored::server {
+
+enum class DaemonEnd { kStop, kRestart, kFailed };
+
+class Daemon {
+ public:
+  Daemon(Config config, NvmDevice* device, Notify* notify);
+  ~Daemon();
+
+  // Runs until a signal of `signals` (blocked in every thread), SHUTDOWN, or a wanted restart. `error`
+  // tells why it failed.
+  DaemonEnd Run(const sigset_t& signals, absl::Status* error);
+
+ private:
+  absl::Status Start();
+  void StartThreads();
+  void StopThreads();
+  void LoadInBackground();
+  // Waits for signals and events; returns how to end.
+  DaemonEnd Wait(const sigset_t& signals, absl::Status* error);
+  void Shutdown(bool save);
+  void ApplySettings(const Config& config);
+  void AddMetrics();
+
+  Config config_;
+  NvmDevice* const device_;
+  Notify* const notify_;
+  base::SystemClock clock_;
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<command::FrontSet> front_;
+  std::unique_ptr<net::Listener> listener_;
+  metrics::Registry registry_;
+  std::unique_ptr<MetricsHttp> http_;
+  std::vector<std::unique_ptr<base::LoopThread>> threads_;
+  std::thread loader_;
+  std::atomic<bool> loaded_{false};
+  absl::Status load_status_;
+  std::atomic<int> shutdown_{0};  // 1: with a checkpoint, 2: without
+  bool told_ready_ = false;
+};
+
+// Contents of security.password_file; empty without one.
+absl::StatusOr<std::string> ReadPassword(const std::string& file);
+
+}  // namespace kvstored::server

@@ -1,0 +1,277 @@
+#include "server/node.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+
+namespace kvstored::server {
+namespace {
+
+constexpr int64_t kReportPeriodUs = 50'000;
+constexpr uint32_t kFreeChunksAhead = 4;
+
+absl::StatusOr<std::string> ReadSecret(const std::string& file) {
+  if (file.empty()) {
+    return std::string();
+  }
+  std::FILE* stream = std::fopen(file.c_str(), "re");
+  if (stream == nullptr) {
+    return absl::NotFoundError(absl::StrFormat(
+        "replication.secret_file %s: %s; make it readable for this user or leave the key empty "
+        "(loopback peers only)",
+        file, std::string(std::strerror(errno))));
+  }
+  std::string secret(4096, '\0');
+  secret.resize(std::fread(secret.data(), 1, secret.size(), stream));
+  std::fclose(stream);
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) {
+    secret.pop_back();
+  }
+  if (secret.size() < 16) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "replication.secret_file %s holds %d bytes; at least 16 are needed", file, secret.size()));
+  }
+  return secret;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seams,
+                                                   std::string_view boot_id) {
+  base::Random random(seams.random_seed);
+  KVS_ASSIGN_OR_RETURN(auto identity, Identity::Load(seams.device, config, &random, boot_id));
+  seams.random_seed = random.Next();
+  KVS_ASSIGN_OR_RETURN(std::string secret, ReadSecret(config.replication.secret_file));
+  auto node = std::unique_ptr<Node>(new Node(std::move(config), seams, std::move(identity)));
+  NodeCore& core = *node->core_;
+  replication::ReplicationOptions options;
+  options.listen_address =
+      absl::StrFormat("%s:%d", core.config.replication.bind, core.config.replication.port);
+  options.secret = std::move(secret);
+  options.shard_count = core.shard_count();
+  options.lane_count_max = static_cast<uint16_t>(
+      std::min<uint32_t>(core.config.replication.lanes, core.shard_count()));
+  options.lanes = options.lane_count_max;
+  options.link_timeout_us = static_cast<int64_t>(core.config.replication.link_timeout_us);
+  options.random_seed = core.random.Next();
+  core.replication = std::make_unique<replication::Replication>(
+      options, seams.fabric, seams.clock, node->roles_.get(), node->follower_.get(),
+      node->source_.get(), [threads = core.threads.get()](ShardId shard) {
+        threads->thread(threads->OwnerOf(shard))->poller()->Wake();
+      });
+  KVS_RETURN_IF_ERROR(core.pool.Start());
+  node->MakeShards();
+  return node;
+}
+
+Node::Node(Config config, NodeSeams seams, std::unique_ptr<Identity> identity)
+    : identity_(std::move(identity)),
+      core_(std::make_unique<NodeCore>(std::move(config), seams, identity_.get())),
+      roles_(std::make_unique<Roles>(core_.get())),
+      follower_(std::make_unique<Follower>(core_.get())),
+      source_(std::make_unique<LogSource>(core_.get())),
+      checkpoints_(std::make_unique<Checkpoints>(core_.get())),
+      loader_(std::make_unique<Loader>(core_.get())),
+      start_us_(seams.clock->MonotonicUs()) {
+  core_->log_listener = this;
+}
+
+Node::~Node() {
+  // The engine first: it calls into the follower, the source and the roles.
+  core_->replication.reset();
+}
+
+void Node::MakeShards() {
+  NodeCore* core = core_.get();
+  for (ShardId id = 0; id < core->shard_count(); ++id) {
+    shard::Shard::Options options;
+    options.id = id;
+    options.shard_count = core->shard_count();
+    options.pool = &core->pool;
+    options.digester = &core->digester;
+    options.gate = &core->gate;
+    // P2: handed to the log, then pushed; the two run side by side from here on.
+    options.submit = [core](record::BatchRef batch) {
+      log::Log* log = core->log();
+      log->Submit(batch);
+      log->Wake();
+      core->replication->SubmitBatch(std::move(batch));
+    };
+    options.committed_moved = [core, id](Seq committed) {
+      if (core->gate.writable.load(std::memory_order_relaxed)) {
+        core->replication->SetCommitted(id, committed);
+      }
+    };
+    options.reserve_log = [core](uint64_t bytes) {
+      const bool reserved = core->log()->Reserve(bytes);
+      core->gate.disk_full.store(!reserved, std::memory_order_relaxed);
+      return reserved;
+    };
+    core->threads->thread(core->threads->OwnerOf(id))
+        ->AddShard(std::make_unique<shard::Shard>(std::move(options)));
+  }
+  for (uint32_t i = 0; i < core->threads->thread_count(); ++i) {
+    core->threads->thread(i)->SetSafeSource([core](ShardId shard) {
+      // A replica's watermark is what its primary told.
+      return core->gate.role.load(std::memory_order_relaxed) ==
+                     static_cast<uint8_t>(Role::kPrimary)
+                 ? core->SafeSeq(shard)
+                 : 0;
+    });
+  }
+}
+
+absl::Status Node::Start() {
+  KVS_ASSIGN_OR_RETURN(replication_address_, core_->replication->Start());
+  const size_t colon = replication_address_.rfind(':');
+  core_->config.replication.port =
+      static_cast<uint16_t>(std::strtoul(replication_address_.c_str() + colon + 1, nullptr, 10));
+  return absl::OkStatus();
+}
+
+absl::Status Node::Load() {
+  if (!identity_->has_data_set()) {
+    core_->replication->Post([this] { roles_->Start(nullptr); });
+    return absl::OkStatus();
+  }
+  KVS_ASSIGN_OR_RETURN(LoadResult loaded, loader_->Load());
+  base::LogInfo(absl::StrFormat("data set loaded: %d records, %d bytes of checkpoint, %d of log",
+                                loader_->records(), loaded.items_bytes, loaded.log_bytes));
+  auto shared = std::make_shared<LoadResult>(std::move(loaded));
+  core_->replication->Post([this, shared] { roles_->Start(shared.get()); });
+  return absl::OkStatus();
+}
+
+uint64_t Node::loaded_records() const {
+  return loader_->records();
+}
+
+bool Node::StepReplication(int64_t timeout_us) {
+  bool did = core_->replication->Step(timeout_us);
+  did = core_->PollOperations() || did;
+  roles_->Tick();
+  if (core_->now_us() >= next_report_us_) {
+    next_report_us_ = core_->now_us() + kReportPeriodUs;
+    PublishReport();
+  }
+  return did;
+}
+
+bool Node::StepLog(int64_t timeout_us) {
+  log::Log* log = core_->log();
+  if (log == nullptr) {
+    return false;
+  }
+  if (log->Step()) {
+    return true;
+  }
+  if (timeout_us > 0) {
+    log->WaitForWork(timeout_us);
+  }
+  return false;
+}
+
+bool Node::StepBackground() {
+  bool did = false;
+  std::vector<std::function<void()>> work;
+  {
+    const std::lock_guard lock(background_mutex_);
+    work.swap(background_);
+  }
+  for (const auto& one : work) {
+    one();
+    did = true;
+  }
+  log::Log* log = core_->log();
+  if (log != nullptr && !log->failed() && log->NeedsSegment()) {
+    const absl::Status prepared = log->PrepareSegment();
+    if (prepared.ok()) {
+      did = true;
+      if (core_->gate.disk_full.exchange(false, std::memory_order_relaxed)) {
+        base::LogInfo("log: there is room again, writes go on");
+      }
+    } else if (absl::IsResourceExhausted(prepared)) {
+      static base::LogLimiter limiter(10'000'000);
+      limiter.Warning(absl::StrFormat("log: %s", std::string(prepared.message())));
+    } else {
+      OnFailed(prepared);
+    }
+  }
+  did = core_->pool.KeepFree(kFreeChunksAhead) > 0 || did;
+  return checkpoints_->Step() || did;
+}
+
+void Node::OnWritten(ShardId shard, Seq /*last_seq*/) {
+  if (!core_->CountsPersisted()) {
+    core_->threads->thread(core_->threads->OwnerOf(shard))->poller()->Wake();
+  }
+}
+
+void Node::OnPersisted(ShardId shard, Seq last_seq) {
+  core_->replication->SetLocalPersisted(shard, last_seq);
+  if (core_->CountsPersisted()) {
+    core_->threads->thread(core_->threads->OwnerOf(shard))->poller()->Wake();
+  }
+}
+
+void Node::OnFailed(const absl::Status& status) {
+  core_->gate.writable.store(false, std::memory_order_release);
+  core_->gate.stepped_down.store(true, std::memory_order_release);
+  core_->replication->Post([this, status] { roles_->StepDown(status); });
+}
+
+void Node::PublishReport() {
+  Report report{.replicas = core_->replication->replicas(),
+                .follow = core_->replication->follow_status(),
+                .members = core_->replication->members(),
+                .counters = core_->replication->counters(),
+                .state_text = roles_->state_text()};
+  const std::lock_guard lock(report_mutex_);
+  report_ = std::move(report);
+}
+
+Node::Report Node::report() const {
+  const std::lock_guard lock(report_mutex_);
+  return report_;
+}
+
+bool Node::ready(std::string* why) const {
+  const shard::NodeGate& gate = core_->gate;
+  if (gate.stepped_down.load(std::memory_order_relaxed)) {
+    *why = report().state_text;
+    return false;
+  }
+  if (gate.loading.load(std::memory_order_relaxed)) {
+    *why = "loading";
+    return false;
+  }
+  *why = report().state_text;
+  return true;
+}
+
+void Node::BeginShutdown(bool save, std::shared_ptr<std::atomic<bool>> finished) {
+  core_->gate.writable.store(false, std::memory_order_release);
+  const auto finish = [this, finished] {
+    log::Log* log = core_->log();
+    if (log != nullptr && !log->failed()) {
+      if (const absl::Status closed = log->Close(); !closed.ok()) {
+        base::LogError(absl::StrFormat("log: closing: %s", std::string(closed.message())));
+      }
+    }
+    finished->store(true, std::memory_order_release);
+  };
+  if (save && core_->log() != nullptr && !core_->gate.loading.load(std::memory_order_relaxed)) {
+    checkpoints_->Request([finish](const absl::Status&) { finish(); });
+    return;
+  }
+  const std::lock_guard lock(background_mutex_);
+  background_.push_back(finish);
+}
+
+}  // namespace kvstored::server
