@@ -1,6 +1,7 @@
 #include "store/index.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -47,6 +48,27 @@ uint32_t MatchMask(const Entry* entries, uint32_t tag) {
   }
   return mask;
 }
+
+// Fills a new segment. Nothing was ever erased from it, so each bucket is full up to its mark and
+// holds nothing above: no searching for a hole, which would be most of the cost of growing.
+class SegmentFiller {
+ public:
+  explicit SegmentFiller(const Segment& segment) : segment_(segment) {
+  }
+  // There must be an empty entry left.
+  void Add(Entry entry) {
+    uint32_t at = segment_.HomeOf(EntryTag(entry));
+    while (marks_[at] == kBucketEntries) {
+      at = segment_.next(at);
+    }
+    segment_.bucket(at)[marks_[at]++] = entry;
+    ++segment_.head->entry_count;
+  }
+
+ private:
+  Segment segment_;
+  std::array<uint8_t, kBucketCountMax> marks_{};
+};
 
 bool HasHole(const Entry* entries) {
   bool has_hole = false;
@@ -240,12 +262,12 @@ bool Index::Resize(uint64_t high, const Segment& from, uint32_t bucket_count) {
   if (!NewSegment(bucket_count, from.depth, from.lost_bits, &to)) {
     return false;
   }
-  for (uint32_t bucket = 0; bucket < from.bucket_count; ++bucket) {
-    const Entry* const entries = from.bucket(bucket);
-    for (uint32_t i = 0; i < kBucketEntries; ++i) {
-      if (entries[i] != 0) {
-        to.Insert(entries[i]);
-      }
+  KVS_CHECK(from.head->entry_count < to.capacity(), "entry_count=%u bucket_count=%u",
+            from.head->entry_count, bucket_count);
+  SegmentFiller filler(to);
+  for (uint32_t i = 0; i < from.capacity(); ++i) {
+    if (const Entry entry = from.bucket(0)[i]; entry != 0) {
+      filler.Add(entry);
     }
   }
   KVS_CHECK(to.head->entry_count == from.head->entry_count && to.head->entry_count <= kIndexMoveMax,
@@ -278,6 +300,10 @@ bool Index::Split(uint64_t high, const Segment& from) {
     FreeSegment(sides[0]);
     return false;
   }
+  KVS_CHECK(high_side_count < sides[1].capacity() &&
+                from.head->entry_count - high_side_count < sides[0].capacity(),
+            "entry_count=%u high_side_count=%u", from.head->entry_count, high_side_count);
+  SegmentFiller fillers[2] = {SegmentFiller(sides[0]), SegmentFiller(sides[1])};
   for (uint32_t bucket = 0; bucket < from.bucket_count; ++bucket) {
     const Entry* const entries = from.bucket(bucket);
     if (refresh && bucket + 1 < from.bucket_count) {
@@ -292,7 +318,7 @@ bool Index::Split(uint64_t high, const Segment& from) {
       }
       const uint32_t tag = refresh ? sides[0].TagOf(digester_->Of(EntryItem(entry)->key()).high)
                                    : EntryTag(entry) << 1 & (kTagEnd - 1);
-      sides[entry >> 63].Insert(MakeEntry(EntryItem(entry), tag, EntryHasExpiry(entry)));
+      fillers[entry >> 63].Add(MakeEntry(EntryItem(entry), tag, EntryHasExpiry(entry)));
     }
   }
   const uint32_t moved_count = sides[0].head->entry_count + sides[1].head->entry_count;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvstored/limits.h"
+#include "memory/poison.h"
 
 namespace kvstored::memory {
 namespace {
@@ -171,6 +172,18 @@ TEST_F(SlabAllocatorTest, RandomUseKeepsEverySlotsBytes) {
     EXPECT_EQ(pool_.counters().used_bytes, 0u);
   }
 }
+
+#ifdef KVS_HAS_ASAN
+TEST_F(SlabAllocatorTest, AddressSanitizerSeesUseAfterFree) {
+  SlabAllocator slabs(&pool_);
+  void* const kept = slabs.Allocate(100);
+  char* const gone = static_cast<char*>(slabs.Allocate(100));
+  gone[99] = 1;
+  slabs.Free(gone, 100);
+  EXPECT_DEATH(static_cast<volatile char*>(gone)[50] = 1, "use-after-poison");
+  slabs.Free(kept, 100);
+}
+#endif
 
 }  // namespace
 }  // namespace kvstored::memory
