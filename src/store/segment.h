@@ -41,6 +41,14 @@ inline const Item* EntryItem(Entry entry) {
   return reinterpret_cast<const Item*>((entry & ((uint64_t{1} << 45) - 1)) << 3);
 }
 
+inline bool HasHole(const Entry* entries) {
+  bool has_hole = false;
+  for (uint32_t i = 0; i < kBucketEntries; ++i) {
+    has_hole |= entries[i] == 0;
+  }
+  return has_hole;
+}
+
 struct alignas(kBucketBytes) SegmentHead {
   uint32_t entry_count;
 };
