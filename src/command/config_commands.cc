@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "command/front_thread.h"
 #include "command/numbers.h"
 #include "command/server_commands.h"
 #include "command/session.h"
@@ -12,10 +13,6 @@
 
 namespace kvstored::command {
 namespace {
-
-void WriteError(Session& session, const absl::Status& status) {
-  session.out().Error("ERR " + std::string(status.message().data(), status.message().size()));
-}
 
 void ConfigGet(Session& session, std::span<const std::string_view> patterns) {
   std::vector<std::pair<std::string, std::string>> found;
@@ -54,15 +51,7 @@ void ConfigSet(Session& session, std::span<const std::string_view> words) {
   if (status.ok()) {
     session.out().Simple("OK");
   } else {
-    WriteError(session, status);
-  }
-}
-
-void FinishWithOk(Session& session, const absl::StatusOr<std::string>& result) {
-  if (result.ok()) {
-    session.out().Simple("OK");
-  } else {
-    WriteError(session, result.status());
+    session.out().Error("ERR " + std::string(status.message().data(), status.message().size()));
   }
 }
 
@@ -100,8 +89,12 @@ void HandleConfig(Session& session, std::span<const std::string_view> args) {
                "SET <directive> <value>", "    Set the configuration <directive> to <value>.",
                "RESETSTAT", "    Reset statistics reported by the INFO command.", "REWRITE",
                "    Rewrite the configuration file."});
+  } else if (chosen->word == "resetstat") {
+    session.front().set().ResetFigures();
+    session.out().Simple("OK");
   } else {
-    session.Control({"config", std::string(chosen->word)}, &FinishWithOk);
+    session.out().Error(
+        "ERR the configuration file is the operator's: edit it, then send SIGHUP or restart");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "command/front_thread.h"
 #include "command/numbers.h"
 #include "command/part_codec.h"
 #include "command/server_commands.h"
@@ -66,6 +67,19 @@ void AddIfMissing(std::string* lines, std::string_view name, std::string_view va
   }
 }
 
+// Each line "name:value\r\n" of `more` whose name is new.
+void AddMissingLines(std::string_view more, std::string* lines) {
+  while (!more.empty()) {
+    const size_t end = std::min(more.find("\r\n"), more.size());
+    const std::string_view line = more.substr(0, end);
+    const size_t colon = line.find(':');
+    if (colon != std::string_view::npos) {
+      AddIfMissing(lines, line.substr(0, colon), line.substr(colon + 1));
+    }
+    more.remove_prefix(std::min(end + 2, more.size()));
+  }
+}
+
 void AddShardFigures(std::string_view section, const ShardFigures& figures, std::string* lines) {
   if (section == "stats") {
     AddIfMissing(lines, "expired_keys", std::to_string(figures.expired));
@@ -115,6 +129,7 @@ void MergeInfo(Session& session, std::span<const std::string_view> args,
     }
     text.append(section.heading).append("\r\n");
     std::string lines = session.node().InfoSection(section.name);
+    AddMissingLines(session.front().set().InfoSection(section.name), &lines);
     AddShardFigures(section.name, figures, &lines);
     text += lines;
   }
