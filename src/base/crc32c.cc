@@ -52,14 +52,21 @@ uint32_t ExtendPortable(uint32_t crc, const uint8_t* p, size_t n) {
 constexpr size_t kBlock = 256;
 
 constexpr std::array<std::array<uint32_t, 256>, 4> MakeShift() {
+  // The map is linear: what it does to each bit tells the rest (and keeps the compiler's steps few).
+  std::array<uint32_t, 32> bit{};
+  for (size_t b = 0; b < 32; ++b) {
+    uint32_t crc = uint32_t{1} << b;
+    for (size_t i = 0; i < kBlock; ++i) {
+      crc = (crc >> 8) ^ kTables[0][crc & 0xff];
+    }
+    bit[b] = crc;
+  }
   std::array<std::array<uint32_t, 256>, 4> shift{};
   for (size_t byte = 0; byte < 4; ++byte) {
     for (uint32_t value = 0; value < 256; ++value) {
-      uint32_t crc = value << (8 * byte);
-      for (size_t i = 0; i < kBlock; ++i) {
-        crc = (crc >> 8) ^ kTables[0][crc & 0xff];
+      for (size_t b = 0; b < 8; ++b) {
+        shift[byte][value] ^= (value >> b & 1) != 0 ? bit[8 * byte + b] : 0;
       }
-      shift[byte][value] = crc;
     }
   }
   return shift;
