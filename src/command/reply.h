@@ -1,5 +1,5 @@
-// A reply under construction: bytes, and large values in between that go to the socket straight from
-// their slots.
+// A reply under construction: bytes, and large values in between that go to the socket straight
+// from their slots.
 #pragma once
 
 #include <string>

@@ -1,0 +1,340 @@
+// CLIENT.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "command/connection_commands.h"
+#include "command/front_thread.h"
+#include "command/numbers.h"
+#include "command/session.h"
+#include "command/subcommand.h"
+
+namespace kvstored::command {
+namespace {
+
+using Args = std::span<const std::string_view>;
+
+constexpr std::string_view kSyntax = "ERR syntax error";
+
+// Printable, without blanks: a name stands in CLIENT LIST's line.
+bool IsPlain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+}
+
+// --- LIST ---
+
+// Every session of a thread, one line each, behind its id so that the lines can be put in order.
+void AskList(FrontThread& front, Args args, const Session* /*asker*/, std::string* part) {
+  for (Session* session : front.sessions()) {
+    if (session->is_closed()) {
+      continue;
+    }
+    if (args.size() > 3 && EqualsIgnoreCase(args[2], "id")) {
+      const std::string id = std::to_string(session->id());
+      if (std::find(args.begin() + 3, args.end(), id) == args.end()) {
+        continue;
+      }
+    }
+    part->append(session->Describe()).append("\n");
+  }
+}
+
+uint64_t IdOf(std::string_view line) {
+  return std::strtoull(std::string(line.substr(3, 20)).c_str(), nullptr, 10);
+}
+
+void MergeList(Session& session, Args /*args*/, std::span<const std::string> parts) {
+  std::vector<std::string_view> lines;
+  for (const std::string& part : parts) {
+    for (size_t at = 0; at < part.size();) {
+      const size_t end = part.find('\n', at);
+      lines.push_back(std::string_view(part).substr(at, end + 1 - at));
+      at = end + 1;
+    }
+  }
+  std::sort(lines.begin(), lines.end(),
+            [](std::string_view a, std::string_view b) { return IdOf(a) < IdOf(b); });
+  std::string text;
+  for (const std::string_view line : lines) {
+    text += line;
+  }
+  session.out().Verbatim(text);
+}
+
+void List(Session& session, Args args) {
+  if (args.size() == 4 && EqualsIgnoreCase(args[2], "type")) {
+    if (EqualsIgnoreCase(args[3], "normal")) {
+      session.Gather(args, &AskList, &MergeList);
+    } else if (EqualsIgnoreCase(args[3], "master") || EqualsIgnoreCase(args[3], "replica") ||
+               EqualsIgnoreCase(args[3], "slave") || EqualsIgnoreCase(args[3], "pubsub")) {
+      session.out().Verbatim("");
+    } else {
+      session.out().Error("ERR Unknown client type '" + std::string(args[3]) + "'");
+    }
+    return;
+  }
+  if (args.size() > 3 && EqualsIgnoreCase(args[2], "id")) {
+    for (const std::string_view text : args.subspan(3)) {
+      int64_t id = 0;
+      if (!ParseInt64(text, &id) || id <= 0) {
+        session.out().Error("ERR Invalid client ID");
+        return;
+      }
+    }
+  } else if (args.size() != 2) {
+    session.out().Error(kSyntax);
+    return;
+  }
+  session.Gather(args, &AskList, &MergeList);
+}
+
+// --- KILL ---
+
+struct KillFilter {
+  std::string_view peer;
+  std::string_view local;
+  int64_t id = 0;
+  bool other_type = false;  // asks for a type of client that does not exist here
+  bool other_user = false;
+  bool skip_me = true;
+  bool old_style = false;
+};
+
+// Empty, or the error.
+std::string ParseKill(Args args, KillFilter* filter) {
+  if (args.size() == 3) {
+    filter->peer = args[2];
+    filter->skip_me = false;
+    filter->old_style = true;
+    return {};
+  }
+  if (args.size() % 2 != 0 || args.size() < 4) {
+    return std::string(kSyntax);
+  }
+  for (size_t i = 2; i < args.size(); i += 2) {
+    const std::string_view value = args[i + 1];
+    if (EqualsIgnoreCase(args[i], "id")) {
+      if (!ParseInt64(value, &filter->id) || filter->id <= 0) {
+        return "ERR client-id should be greater than 0";
+      }
+    } else if (EqualsIgnoreCase(args[i], "addr")) {
+      filter->peer = value;
+    } else if (EqualsIgnoreCase(args[i], "laddr")) {
+      filter->local = value;
+    } else if (EqualsIgnoreCase(args[i], "user")) {
+      if (value != "default") {
+        return "ERR No such user '" + std::string(value) + "'";
+      }
+    } else if (EqualsIgnoreCase(args[i], "type")) {
+      if (!EqualsIgnoreCase(value, "normal") && !EqualsIgnoreCase(value, "master") &&
+          !EqualsIgnoreCase(value, "replica") && !EqualsIgnoreCase(value, "slave") &&
+          !EqualsIgnoreCase(value, "pubsub")) {
+        return "ERR Unknown client type '" + std::string(value) + "'";
+      }
+      filter->other_type = !EqualsIgnoreCase(value, "normal");
+    } else if (EqualsIgnoreCase(args[i], "skipme")) {
+      if (EqualsIgnoreCase(value, "yes")) {
+        filter->skip_me = true;
+      } else if (EqualsIgnoreCase(value, "no")) {
+        filter->skip_me = false;
+      } else {
+        return std::string(kSyntax);
+      }
+    } else {
+      return std::string(kSyntax);
+    }
+  }
+  return {};
+}
+
+// One letter for each session closed.
+void AskKill(FrontThread& front, Args args, const Session* asker, std::string* part) {
+  KillFilter filter;
+  if (!ParseKill(args, &filter).empty() || filter.other_type) {
+    return;
+  }
+  for (Session* session : front.sessions()) {
+    if (session->is_closed() || (!filter.peer.empty() && session->peer() != filter.peer) ||
+        (!filter.local.empty() && session->local() != filter.local) ||
+        (filter.id != 0 && session->id() != static_cast<uint64_t>(filter.id)) ||
+        (filter.skip_me && session == asker)) {
+      continue;
+    }
+    part->push_back('k');
+    if (session == asker) {
+      session->CloseAfterReplies();
+    } else {
+      session->CloseNow();
+    }
+  }
+}
+
+void MergeKill(Session& session, Args args, std::span<const std::string> parts) {
+  int64_t killed = 0;
+  for (const std::string& part : parts) {
+    killed += static_cast<int64_t>(part.size());
+  }
+  if (args.size() != 3) {
+    session.out().Integer(killed);
+  } else if (killed > 0) {
+    session.out().Simple("OK");
+  } else {
+    session.out().Error("ERR No such client");
+  }
+}
+
+void Kill(Session& session, Args args) {
+  KillFilter filter;
+  if (const std::string error = ParseKill(args, &filter); !error.empty()) {
+    session.out().Error(error);
+    return;
+  }
+  session.Gather(args, &AskKill, &MergeKill);
+}
+
+// --- The others ---
+
+void ReplyWord(Session& session, Args args) {
+  if (EqualsIgnoreCase(args[2], "on")) {
+    session.SetReplyMode(ReplyMode::kOn);
+    session.out().Simple("OK");
+  } else if (EqualsIgnoreCase(args[2], "off")) {
+    session.SetReplyMode(ReplyMode::kOff);
+  } else if (EqualsIgnoreCase(args[2], "skip")) {
+    session.SkipNextReply();
+  } else {
+    session.out().Error(kSyntax);
+  }
+}
+
+void SetName(Session& session, Args args) {
+  if (SetClientName(session, args[2])) {
+    session.out().Simple("OK");
+  }
+}
+
+void GetName(Session& session, Args /*args*/) {
+  if (session.name().empty()) {
+    session.out().Null();
+  } else {
+    session.out().Bulk(session.name());
+  }
+}
+
+void SetLibrary(Session& session, Args args) {
+  const bool name = EqualsIgnoreCase(args[2], "lib-name");
+  if (!name && !EqualsIgnoreCase(args[2], "lib-ver")) {
+    session.out().Error("ERR Unrecognized option '" + std::string(args[2]) + "'");
+  } else if (!IsPlain(args[3])) {
+    session.out().Error("ERR " + std::string(args[2]) +
+                        " cannot contain spaces, newlines or special characters.");
+  } else {
+    session.SetLibrary(!name, args[3]);
+    session.out().Simple("OK");
+  }
+}
+
+void OnOff(Session& session, Args args) {
+  if (EqualsIgnoreCase(args[2], "on") || EqualsIgnoreCase(args[2], "off")) {
+    session.out().Simple("OK");
+  } else {
+    session.out().Error(kSyntax);
+  }
+}
+
+void Id(Session& session, Args /*args*/) {
+  session.out().Integer(static_cast<int64_t>(session.id()));
+}
+
+void Describe(Session& session, Args /*args*/) {
+  session.out().Verbatim(session.Describe() + "\n");
+}
+
+void Tracking(Session& session, Args /*args*/) {
+  session.out().Error("ERR client-side caching is not supported by this server");
+}
+
+void GetRedirect(Session& session, Args /*args*/) {
+  session.out().Integer(-1);
+}
+
+void Help(Session& session, Args /*args*/) {
+  WriteHelp(session.out(), "CLIENT",
+            {"GETNAME",
+             "    Return the name of the current connection.",
+             "GETREDIR",
+             "    Return the client ID we are redirecting to when tracking is enabled.",
+             "ID",
+             "    Return the ID of the current connection.",
+             "INFO",
+             "    Return information about the current client connection.",
+             "KILL <ip:port>",
+             "    Kill connection made from <ip:port>.",
+             "KILL <option> <value> [...]",
+             "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID.",
+             "LIST [options ...]",
+             "    Return information about client connections.",
+             "NO-EVICT (ON|OFF)",
+             "    Accepted; connections are never evicted.",
+             "NO-TOUCH (ON|OFF)",
+             "    Accepted.",
+             "REPLY (ON|OFF|SKIP)",
+             "    Control the replies sent to the current connection.",
+             "SETNAME <name>",
+             "    Assign the name <name> to the current connection.",
+             "SETINFO <option> <value>",
+             "    Set client meta attr. Options are: LIB-NAME, LIB-VER."});
+}
+
+struct Subcommand {
+  std::string_view name;
+  int arity;  // counts "client" and the word
+  void (*run)(Session& session, Args args);
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {"id", 2, &Id},
+    {"getname", 2, &GetName},
+    {"setname", 3, &SetName},
+    {"setinfo", 4, &SetLibrary},
+    {"list", -2, &List},
+    {"info", 2, &Describe},
+    {"kill", -3, &Kill},
+    {"no-touch", 3, &OnOff},
+    {"no-evict", 3, &OnOff},
+    {"reply", 3, &ReplyWord},
+    {"tracking", -3, &Tracking},
+    {"caching", 3, &Tracking},
+    {"getredir", 2, &GetRedirect},
+    {"help", 2, &Help},
+};
+
+}  // namespace
+
+bool SetClientName(Session& session, std::string_view name) {
+  if (!IsPlain(name)) {
+    session.out().Error("ERR Client names cannot contain spaces, newlines or special characters.");
+    return false;
+  }
+  session.SetName(name);
+  return true;
+}
+
+void HandleClient(Session& session, Args args) {
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (!EqualsIgnoreCase(args[1], subcommand.name)) {
+      continue;
+    }
+    const bool fits = subcommand.arity >= 0 ? args.size() == static_cast<size_t>(subcommand.arity)
+                                            : args.size() >= static_cast<size_t>(-subcommand.arity);
+    if (fits) {
+      subcommand.run(session, args);
+    } else {
+      WriteSubcommandArity(session.out(), "client", subcommand.name);
+    }
+    return;
+  }
+  WriteUnknownSubcommand(session.out(), "CLIENT", args[1]);
+}
+
+}  // namespace kvstored::command

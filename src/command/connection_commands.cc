@@ -1,0 +1,237 @@
+#include "command/connection_commands.h"
+
+#include <array>
+#include <string>
+
+#include "command/front_thread.h"
+#include "command/node_api.h"
+#include "command/numbers.h"
+#include "command/session.h"
+
+namespace kvstored::command {
+namespace {
+
+constexpr std::string_view kRedisVersion = "7.2.0";
+constexpr std::string_view kWrongPassword =
+    "WRONGPASS invalid username-password pair or user is disabled.";
+
+// True if the client is authenticated now; otherwise the error is written.
+bool Authenticate(Session& session, std::string_view user, std::string_view password) {
+  const FrontSettings& settings = session.front().set().settings();
+  if (user != "default" || (settings.NeedsPassword() && !settings.IsPassword(password))) {
+    session.out().Error(kWrongPassword);
+    return false;
+  }
+  session.SetAuthenticated(true);
+  return true;
+}
+
+}  // namespace
+
+void HandlePing(Session& session, std::span<const std::string_view> args) {
+  if (args.size() > 2) {
+    session.out().Error("ERR wrong number of arguments for 'ping' command");
+  } else if (args.size() == 2) {
+    session.out().Bulk(args[1]);
+  } else {
+    session.out().Simple("PONG");
+  }
+}
+
+void HandleEcho(Session& session, std::span<const std::string_view> args) {
+  session.out().Bulk(args[1]);
+}
+
+// HELLO [protover [AUTH username password] [SETNAME clientname]]
+void HandleHello(Session& session, std::span<const std::string_view> args) {
+  int64_t protocol = 0;
+  if (args.size() > 1) {
+    if (!ParseInt64(args[1], &protocol)) {
+      session.out().Error("ERR Protocol version is not an integer or out of range");
+      return;
+    }
+    if (protocol != 2 && protocol != 3) {
+      session.out().Error("NOPROTO unsupported protocol version");
+      return;
+    }
+  }
+  std::string_view user, password, name;
+  bool has_auth = false;
+  bool has_name = false;
+  for (size_t i = 2; i < args.size(); ++i) {
+    const size_t more = args.size() - 1 - i;
+    if (EqualsIgnoreCase(args[i], "auth") && more >= 2) {
+      user = args[i + 1];
+      password = args[i + 2];
+      has_auth = true;
+      i += 2;
+    } else if (EqualsIgnoreCase(args[i], "setname") && more >= 1) {
+      name = args[i + 1];
+      has_name = true;
+      ++i;
+    } else {
+      session.out().Error("ERR Syntax error in HELLO option '" + std::string(args[i]) + "'");
+      return;
+    }
+  }
+  if (has_auth && !Authenticate(session, user, password)) {
+    return;
+  }
+  if (!session.authenticated() && session.front().set().settings().NeedsPassword()) {
+    session.out().Error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
+        "RESP protocol version at the same time");
+    return;
+  }
+  if (has_name && !SetClientName(session, name)) {
+    return;
+  }
+  if (protocol != 0) {
+    session.SetProtocol(static_cast<int>(protocol));
+  }
+  const bool replica = session.front().set().options().gate->role.load(std::memory_order_relaxed) ==
+                       static_cast<uint8_t>(Role::kReplica);
+  resp::Writer& out = session.out();
+  out.Map(7);
+  out.Bulk("server");
+  out.Bulk("redis");
+  out.Bulk("version");
+  out.Bulk(kRedisVersion);
+  out.Bulk("proto");
+  out.Integer(session.protocol());
+  out.Bulk("id");
+  out.Integer(static_cast<int64_t>(session.id()));
+  out.Bulk("mode");
+  out.Bulk("standalone");
+  out.Bulk("role");
+  out.Bulk(replica ? "replica" : "master");
+  out.Bulk("modules");
+  out.Array(0);
+}
+
+void HandleAuth(Session& session, std::span<const std::string_view> args) {
+  if (args.size() > 3) {
+    session.out().Error("ERR syntax error");
+    return;
+  }
+  if (args.size() == 2 && !session.front().set().settings().NeedsPassword()) {
+    session.out().Error(
+        "ERR AUTH <password> called without any password configured for the default user. Are you "
+        "sure your configuration is correct?");
+    return;
+  }
+  if (Authenticate(session, args.size() == 3 ? args[1] : "default", args.back())) {
+    session.out().Simple("OK");
+  }
+}
+
+void HandleReset(Session& session, std::span<const std::string_view> /*args*/) {
+  session.ResetState();
+  session.out().Simple("RESET");
+}
+
+void HandleQuit(Session& session, std::span<const std::string_view> /*args*/) {
+  session.out().Simple("OK");
+  session.CloseAfterReplies();
+}
+
+void HandleSelect(Session& session, std::span<const std::string_view> args) {
+  int64_t database = 0;
+  if (!ParseInt64(args[1], &database)) {
+    session.out().Error("ERR value is not an integer or out of range");
+  } else if (database != 0) {
+    session.out().Error("ERR DB index is out of range");
+  } else {
+    session.out().Simple("OK");
+  }
+}
+
+namespace {
+
+bool ParseTimeout(Session& session, std::string_view text, int64_t* timeout_ms) {
+  if (!ParseInt64(text, timeout_ms)) {
+    session.out().Error("ERR timeout is not an integer or out of range");
+    return false;
+  }
+  if (*timeout_ms < 0) {
+    session.out().Error("ERR timeout is negative");
+    return false;
+  }
+  return true;
+}
+
+bool RefusedOnReplica(Session& session, std::string_view command) {
+  const auto role = session.front().set().options().gate->role.load(std::memory_order_relaxed);
+  if (role != static_cast<uint8_t>(Role::kReplica)) {
+    return false;
+  }
+  session.out().Error("ERR " + std::string(command) +
+                      " cannot be used with replica instances. Please also note that writes to "
+                      "replicas are just local and are not propagated.");
+  return true;
+}
+
+}  // namespace
+
+void HandleWait(Session& session, std::span<const std::string_view> args) {
+  int64_t replica_count = 0;
+  int64_t timeout_ms = 0;
+  if (RefusedOnReplica(session, "WAIT")) {
+    return;
+  }
+  if (!ParseInt64(args[1], &replica_count)) {
+    session.out().Error("ERR value is not an integer or out of range");
+    return;
+  }
+  if (ParseTimeout(session, args[2], &timeout_ms)) {
+    session.WaitForReplicas(-1, replica_count, timeout_ms);
+  }
+}
+
+void HandleWaitAof(Session& session, std::span<const std::string_view> args) {
+  int64_t local_count = 0;
+  int64_t replica_count = 0;
+  int64_t timeout_ms = 0;
+  if (!ParseInt64(args[1], &local_count) || local_count < 0 || local_count > 1) {
+    session.out().Error("ERR value is out of range, value must between 0 and 1");
+    return;
+  }
+  if (!ParseInt64(args[2], &replica_count) || replica_count < 0) {
+    session.out().Error("ERR value is out of range, must be positive");
+    return;
+  }
+  if (ParseTimeout(session, args[3], &timeout_ms) && !RefusedOnReplica(session, "WAITAOF")) {
+    session.WaitForReplicas(local_count, replica_count, timeout_ms);
+  }
+}
+
+namespace {
+
+constexpr uint32_t kAlways = kFlagLoading | kFlagStale | kFlagNoScript | kFlagFast;
+
+constexpr CommandSpec OfConnection(const char* name, int arity, uint32_t flags,
+                                   SessionHandler handler) {
+  return {name, arity, flags, 0, 0, 0, Reach::kSession, nullptr, handler};
+}
+
+constexpr std::array<CommandSpec, 10> kCommands = {
+    OfConnection("ping", -1, kFlagFast, &HandlePing),
+    OfConnection("echo", 2, kFlagFast, &HandleEcho),
+    OfConnection("hello", -1, kAlways | kFlagNoAuth, &HandleHello),
+    OfConnection("auth", -2, kAlways | kFlagNoAuth, &HandleAuth),
+    OfConnection("reset", 1, kAlways | kFlagNoAuth, &HandleReset),
+    OfConnection("quit", -1, kAlways | kFlagNoAuth, &HandleQuit),
+    OfConnection("select", 2, kFlagLoading | kFlagStale | kFlagFast, &HandleSelect),
+    OfConnection("client", -2, kAlways, &HandleClient),
+    OfConnection("wait", 3, kFlagNoScript, &HandleWait),
+    OfConnection("waitaof", 4, kFlagNoScript, &HandleWaitAof),
+};
+
+}  // namespace
+
+std::span<const CommandSpec> ConnectionCommands() {
+  return kCommands;
+}
+
+}  // namespace kvstored::command

@@ -1,0 +1,53 @@
+// Why a command is refused before it runs, in the words and order of Redis 7.0.15.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "command/command.h"
+#include "kvstored/op_result.h"
+#include "shard/shard.h"
+
+namespace kvstored::command {
+
+// Bytes that one connection may queue behind MULTI.
+inline constexpr uint64_t kMultiBytesMax = uint64_t{1} << 30;
+
+inline bool IsArity(const CommandSpec& spec, size_t word_count) {
+  return spec.arity >= 0 ? word_count == static_cast<size_t>(spec.arity)
+                         : word_count >= static_cast<size_t>(-spec.arity);
+}
+// May a command with these flags run as the node is now? What only a shard can know (log space,
+// memory) its Reserve tells later.
+inline OpResult GateOutcome(const shard::NodeGate& gate, uint32_t flags) {
+  if ((flags & kFlagLoading) == 0 && gate.loading.load(std::memory_order_relaxed)) {
+    return OpResult::kLoading;
+  }
+  if ((flags & kFlagWrite) == 0) {
+    return OpResult::kOk;
+  }
+  if (!gate.writable.load(std::memory_order_relaxed)) {
+    if (gate.stepped_down.load(std::memory_order_relaxed)) {
+      return OpResult::kSteppedDown;
+    }
+    return gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kReplica)
+               ? OpResult::kReadOnly
+               : OpResult::kNoReplicas;
+  }
+  return gate.no_replicas.load(std::memory_order_relaxed) ? OpResult::kNoReplicas : OpResult::kOk;
+}
+// "READONLY You can't write against a read only replica.", ...
+std::string_view OutcomeText(OpResult outcome);
+void WriteOutcome(resp::Writer& out, OpResult outcome);
+// Unknown command or wrong number of arguments: the error; otherwise empty.
+std::string RefusalOf(const CommandSpec* spec, std::span<const std::string_view> args);
+
+bool IsExec(const CommandSpec& spec);
+// Runs at once between MULTI and EXEC instead of being queued.
+bool RunsInsideMulti(const CommandSpec& spec);
+// A browser was made to speak to us ("POST /...", "Host: ...").
+bool IsHttp(std::string_view command);
+
+}  // namespace kvstored::command

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "command/front_thread.h"
+#include "command/session.h"
+
+namespace kvstored::command {
+namespace {
+
+// A connection on its way to its thread.
+struct AcceptTask : base::Task {
+  FrontThread* front = nullptr;
+  int fd = -1;
+};
+
+void AcceptThere(base::Task* task) {
+  auto* accept = static_cast<AcceptTask*>(task);
+  accept->front->Accept(accept->fd);
+  delete accept;
+}
+
+}  // namespace
+
+void FrontSettings::SetPassword(std::string password) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  password_ = std::move(password);
+  needs_password_.store(!password_.empty(), std::memory_order_release);  // partner: NeedsPassword
+}
+
+bool FrontSettings::IsPassword(std::string_view offered) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  unsigned difference = offered.size() == password_.size() ? 0 : 1;
+  for (size_t i = 0; i < offered.size(); ++i) {
+    const char expected = password_.empty() ? '\0' : password_[i % password_.size()];
+    difference |= static_cast<unsigned char>(offered[i] ^ expected);
+  }
+  return difference == 0;
+}
+
+struct FrontSet::Totals {
+  uint64_t connections = 0;
+  uint64_t blocked = 0;
+  uint64_t accepted = 0;
+  uint64_t refused = 0;
+  uint64_t dropped = 0;
+  uint64_t commands = 0;
+  uint64_t received_bytes = 0;
+  uint64_t sent_bytes = 0;
+  uint64_t error_replies = 0;
+  struct OfCommand {
+    uint64_t calls = 0;
+    uint64_t nanoseconds = 0;
+    uint64_t rejected = 0;
+    uint64_t failed = 0;
+  };
+  std::vector<OfCommand> by_command;
+};
+
+FrontSet::FrontSet(Options options)
+    : options_(options),
+      next_transaction_id_(static_cast<uint64_t>(options.clock->WallUs())),
+      reset_(std::make_unique<Totals>()) {
+  reset_->by_command.resize(CommandTable().size());
+  for (uint32_t i = 0; i < options_.threads->thread_count(); ++i) {
+    threads_.push_back(std::make_unique<FrontThread>(this, options_.threads->thread(i)));
+  }
+}
+
+FrontSet::~FrontSet() = default;
+
+void FrontSet::OnAccept(int fd) {
+  FrontThread* front = threads_[next_thread_].get();
+  next_thread_ = (next_thread_ + 1) % thread_count();
+  if (front->index() == 0) {
+    front->Accept(fd);
+    return;
+  }
+  auto* task = new AcceptTask;
+  task->front = front;
+  task->fd = fd;
+  task->run = &AcceptThere;
+  threads_[0]->thread().Post(front->index(), task);
+}
+
+void FrontSet::CloseAll() {
+  for (const auto& front : threads_) {
+    options_.threads->RunOn(front->index(), [front = front.get()] { front->CloseAll(); });
+  }
+}
+
+uint64_t FrontSet::connection_count() const {
+  uint64_t count = 0;
+  for (const auto& front : threads_) {
+    count += front->figures().connections.value();
+  }
+  return count;
+}
+
+FrontSet::Totals FrontSet::Sum() const {
+  Totals totals;
+  totals.by_command.resize(CommandTable().size());
+  for (const auto& front : threads_) {
+    const FrontFigures& figures = front->figures();
+    totals.connections += figures.connections.value();
+    totals.blocked += figures.blocked.value();
+    totals.accepted += figures.connections_accepted.value();
+    totals.refused += figures.connections_refused.value();
+    totals.dropped += figures.connections_dropped.value();
+    totals.commands += figures.commands_run.value();
+    totals.received_bytes += figures.received_bytes.value();
+    totals.sent_bytes += figures.sent_bytes.value();
+    totals.error_replies += figures.error_replies.value();
+    for (size_t i = 0; i < totals.by_command.size(); ++i) {
+      totals.by_command[i].calls += figures.commands[i].calls.value();
+      totals.by_command[i].nanoseconds += figures.commands[i].nanoseconds.value();
+      totals.by_command[i].rejected += figures.commands[i].rejected.value();
+      totals.by_command[i].failed += figures.commands[i].failed.value();
+    }
+  }
+  return totals;
+}
+
+void FrontSet::ResetFigures() {
+  auto totals = std::make_unique<Totals>(Sum());
+  const std::lock_guard<std::mutex> lock(reset_mutex_);
+  reset_ = std::move(totals);
+}
+
+std::string FrontSet::InfoSection(std::string_view section) const {
+  const Totals now = Sum();
+  const std::lock_guard<std::mutex> lock(reset_mutex_);
+  const Totals& then = *reset_;
+  if (section == "clients") {
+    return absl::StrFormat(
+        "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%u\r\nblocked_clients:%u\r\n"
+        "tracking_clients:0\r\n",
+        now.connections, settings_.clients_max.load(std::memory_order_relaxed), now.blocked);
+  }
+  if (section == "stats") {
+    return absl::StrFormat(
+        "total_connections_received:%u\r\ntotal_commands_processed:%u\r\n"
+        "total_net_input_bytes:%u\r\ntotal_net_output_bytes:%u\r\nrejected_connections:%u\r\n"
+        "dropped_connections:%u\r\ntotal_error_replies:%u\r\n",
+        now.accepted - then.accepted, now.commands - then.commands,
+        now.received_bytes - then.received_bytes, now.sent_bytes - then.sent_bytes,
+        now.refused - then.refused, now.dropped - then.dropped,
+        now.error_replies - then.error_replies);
+  }
+  std::string text;
+  if (section == "commandstats") {
+    for (size_t i = 0; i < now.by_command.size(); ++i) {
+      const uint64_t calls = now.by_command[i].calls - then.by_command[i].calls;
+      const uint64_t rejected = now.by_command[i].rejected - then.by_command[i].rejected;
+      if (calls + rejected == 0) {
+        continue;
+      }
+      const uint64_t us = (now.by_command[i].nanoseconds - then.by_command[i].nanoseconds) / 1000;
+      text += absl::StrFormat(
+          "cmdstat_%s:calls=%u,usec=%u,usec_per_call=%.2f,rejected_calls=%u,failed_calls=%u\r\n",
+          CommandTable()[i].name, calls, us,
+          calls == 0 ? 0.0 : static_cast<double>(us) / static_cast<double>(calls), rejected,
+          now.by_command[i].failed - then.by_command[i].failed);
+    }
+  }
+  return text;
+}
+
+}  // namespace kvstored::command

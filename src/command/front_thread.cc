@@ -1,0 +1,186 @@
+#include "command/front_thread.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "command/session.h"
+
+namespace kvstored::command {
+namespace {
+
+constexpr size_t kPooledOpsMax = 4096;
+constexpr int64_t kCheckPeriodUs = 100'000;
+
+void RemoveFrom(std::vector<Session*>* list, const Session* session) {
+  list->erase(std::remove(list->begin(), list->end(), session), list->end());
+}
+
+}  // namespace
+
+FrontThread::FrontThread(FrontSet* set, shard::ShardThread* thread)
+    : set_(set),
+      thread_(thread),
+      sockets_(thread->poller()),
+      figures_(CommandTable().size()),
+      now_us_(set->options().clock->MonotonicUs()) {
+  scratch_.dependency.resize(
+      (thread->shard_count() + thread->thread_count() - 1) / thread->thread_count(), 0);
+  thread->AddTickHook(this);
+}
+
+FrontThread::~FrontThread() {
+  // Ops that were out when the threads stopped will never come back.
+  for (Session* session : sessions_) {
+    KVS_CHECK(session->is_closed(), "session=%lu", session->id());
+  }
+  for (Op* op : pool_) {
+    delete op;
+  }
+}
+
+Op* FrontThread::NewOp(OpKind kind, Session* session) {
+  Op* op = nullptr;
+  if (pool_.empty()) {
+    op = new Op;
+  } else {
+    op = pool_.back();
+    pool_.pop_back();
+  }
+  op->kind = kind;
+  op->session = session;
+  op->protocol = static_cast<uint8_t>(session->protocol());
+  return op;
+}
+
+void FrontThread::Recycle(Op* op) {
+  if (pool_.size() >= kPooledOpsMax) {
+    delete op;
+    return;
+  }
+  op->Clear();
+  pool_.push_back(op);
+}
+
+void FrontThread::NoteReady(Session* session) {
+  if (!session->ready) {
+    session->ready = true;
+    ready_.push_back(session);
+  }
+}
+
+void FrontThread::NoteDead(Session* session) {
+  if (std::find(dead_.begin(), dead_.end(), session) == dead_.end()) {
+    dead_.push_back(session);
+  }
+}
+
+Session* FrontThread::Find(uint64_t id) {
+  for (Session* session : sessions_) {
+    if (session->id() == id) {
+      return session;
+    }
+  }
+  return nullptr;
+}
+
+bool FrontThread::MayRun(const Op* op) const {
+  if (parked_.empty()) {
+    return true;
+  }
+  const auto found = parked_.find({op->session, op->shard});
+  return found == parked_.end() || found->second.front() == op;
+}
+
+void FrontThread::NoteParked(Op* op) {
+  op->parked = true;
+  parked_[{op->session, op->shard}].push_back(op);
+}
+
+void FrontThread::NoteUnparked(Op* op) {
+  const auto found = parked_.find({op->session, op->shard});
+  KVS_CHECK(found != parked_.end() && found->second.front() == op, "shard=%u", op->shard);
+  op->parked = false;
+  found->second.pop_front();
+  if (found->second.empty()) {
+    parked_.erase(found);
+  }
+}
+
+Session* FrontThread::AddSession() {
+  auto* session = new Session(this, set_->NextClientId(), now_us_);
+  session->index = sessions_.size();
+  sessions_.push_back(session);
+  figures_.connections.Set(sessions_.size());
+  figures_.connections_accepted.Add(1);
+  return session;
+}
+
+void FrontThread::Accept(int fd) {
+  if (set_->connection_count() >= set_->settings().clients_max.load(std::memory_order_relaxed)) {
+    constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
+    (void)!::write(fd, kRefusal.data(), kRefusal.size());
+    ::close(fd);
+    figures_.connections_refused.Add(1);
+    return;
+  }
+  Session* session = AddSession();
+  session->Attach(sockets_.Adopt(fd, session));
+}
+
+void FrontThread::CloseAll() {
+  for (Session* session : sessions_) {
+    session->CloseNow();
+  }
+}
+
+void FrontThread::CheckTimeouts() {
+  if (now_us_ < next_check_us_) {
+    return;
+  }
+  next_check_us_ = now_us_ + kCheckPeriodUs;
+  uint64_t blocked = 0;
+  for (Session* session : sessions_) {
+    session->CheckTimeouts(now_us_);
+    blocked += session->blocked() != 0 ? 1 : 0;
+  }
+  figures_.blocked.Set(blocked);
+  figures_.received_bytes.Set(sockets_.counters().received_bytes);
+  figures_.sent_bytes.Set(sockets_.counters().sent_bytes);
+}
+
+bool FrontThread::OnTick() {
+  now_us_ = set_->options().clock->MonotonicUs();
+  std::erase_if(no_room_, [](Session* session) { return session->RetryRoom(); });
+  std::erase_if(waiting_, [](Session* session) { return session->PollWait(); });
+  std::swap(ready_, ready_now_);
+  for (Session* session : ready_now_) {
+    session->ready = false;
+    if (session->OnTick()) {
+      NoteReady(session);
+    }
+  }
+  ready_now_.clear();
+  CheckTimeouts();
+  sockets_.FreeClosed();
+  for (Session* session : dead_) {
+    if (session->ready) {
+      RemoveFrom(&ready_, session);
+    }
+    RemoveFrom(&no_room_, session);
+    RemoveFrom(&waiting_, session);
+    Session* last = sessions_.back();
+    sessions_[session->index] = last;
+    last->index = session->index;
+    sessions_.pop_back();
+    figures_.connections.Set(sessions_.size());
+    delete session;
+  }
+  dead_.clear();
+  return !ready_.empty() || !no_room_.empty();
+}
+
+}  // namespace kvstored::command

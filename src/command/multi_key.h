@@ -1,0 +1,40 @@
+// Commands of several keys that are one: MGET MSET MSETNX RENAME RENAMENX COPY, as phases of steps
+// on their shards; a Transaction runs them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "command/command.h"
+#include "command/transaction.h"
+#include "kvstored/op_result.h"
+
+namespace kvstored::command {
+
+// One step: on the part's shard, held, after every step of the phases before.
+struct AtomicStep {
+  shard::Shard* shard = nullptr;
+  TransactionCommand* command = nullptr;
+  CommandPart* part = nullptr;
+  uint32_t phase = 0;  // 0-based within the command
+  bool force = false;  // inside EXEC: space was reserved, it must not wait
+};
+
+struct AtomicSpec {
+  // Sets phase_count, prepares and the parts' bounds. False: wrote an error instead.
+  bool (*plan)(TransactionCommand& command, resp::Writer& out);
+  // Before anything is held, on each part's shard: large values into the log, inert. kWait: call
+  // again. May be null.
+  OpResult (*prepare)(AtomicStep& step);
+  // kWait only if nothing of the transaction was written on this shard yet. Other errors end this
+  // command alone.
+  OpResult (*step)(AtomicStep& step);
+  // Writes the reply from the parts.
+  void (*finish)(TransactionCommand& command, Reply* reply, resp::Writer& out);
+};
+
+// Positions of the keys among `word_count` words.
+std::vector<uint32_t> KeyPositions(const CommandSpec& spec, size_t word_count);
+bool IsMget(const CommandSpec& spec);
+
+}  // namespace kvstored::command

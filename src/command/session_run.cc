@@ -1,0 +1,234 @@
+// One command: refused, queued for EXEC, run here, or sent to the shard that owns its key.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "command/connection_commands.h"
+#include "command/dispatch.h"
+#include "command/front_thread.h"
+#include "command/session.h"
+
+namespace kvstored::command {
+namespace {
+
+// Replies of one connection under way; more than that would only fill memory.
+constexpr uint32_t kQueuedOpsMax = 4096;
+
+}  // namespace
+
+Session::RunResult Session::NoRoom() {
+  blocked_ |= kBlockedRoom;
+  front_->NoteNoRoom(this);
+  return RunResult::kBlocked;
+}
+
+// Waits until the earlier commands of this connection have come back.
+Session::RunResult Session::Drain() {
+  blocked_ |= kBlockedDrain;
+  return RunResult::kBlocked;
+}
+
+bool Session::RetryRoom() {
+  const shard::ShardThread& thread = front_->thread();
+  bool room = queue_.size() < kQueuedOpsMax;
+  for (uint32_t i = 0; i < thread.thread_count(); ++i) {
+    room = room && (i == thread.index() || thread.HasRoom(i));
+  }
+  if (room || connection_ == nullptr) {
+    Unblock(kBlockedRoom);
+    return true;
+  }
+  return false;
+}
+
+Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::string_view> args) {
+  const CommandSpec* spec = slice.spec;
+  if (queue_.size() >= kQueuedOpsMax) {
+    return NoRoom();
+  }
+  RunResult result = RunResult::kDone;
+  if (spec != nullptr && IsArity(*spec, args.size()) && multi_ == nullptr &&
+      GateOutcome(*front_->set().options().gate, spec->flags) == OpResult::kOk &&
+      (authenticated_ || !front_->set().settings().NeedsPassword())) {
+    result = Dispatch(slice, args);
+  } else if (const std::string refusal = Refusal(spec, args); !refusal.empty()) {
+    Refuse(spec, args, refusal);
+  } else if (multi_ != nullptr && !RunsInsideMulti(*spec)) {
+    Queue(spec, args);
+  } else {
+    result = Dispatch(slice, args);
+  }
+  if (result == RunResult::kBlocked) {
+    return result;
+  }
+  ++commands_run_;
+  front_->figures().commands_run.Add(1);
+  if (spec != nullptr) {
+    last_command_ = spec;
+  }
+  if (reply_mode_ == ReplyMode::kSkip) {
+    reply_mode_ = ReplyMode::kOn;
+  } else if (reply_mode_ == ReplyMode::kSkipNext) {
+    reply_mode_ = ReplyMode::kSkip;
+  }
+  return result;
+}
+
+Session::RunResult Session::Dispatch(const CommandSlice& slice,
+                                     std::span<const std::string_view> args) {
+  const CommandSpec* spec = slice.spec;
+  RunResult result = RunResult::kDone;
+  switch (spec->reach) {
+    case Reach::kSession:
+      result = RunSession(spec, args);
+      break;
+    case Reach::kKey:
+      // OBJECT HELP and the like have no key.
+      result = slice.keyed ? RunKey(spec, args, slice.key, slice.shard) : RunSession(spec, args);
+      break;
+    case Reach::kFanSum:
+      result = slice.keyed ? RunKey(spec, args, slice.key, slice.shard) : RunFan(spec, args);
+      break;
+    case Reach::kShards:
+      result = RunShards(spec, args);
+      break;
+    case Reach::kAtomic:
+      result = RunAtomic(spec, args);
+      break;
+  }
+  if (result == RunResult::kDone) {
+    front_->FiguresOf(spec).calls.Add(1);
+  }
+  return result;
+}
+
+std::string Session::Refusal(const CommandSpec* spec, std::span<const std::string_view> args) {
+  std::string error = RefusalOf(spec, args);
+  if (!error.empty()) {
+    return error;
+  }
+  if (!authenticated_ && front_->set().settings().NeedsPassword() &&
+      (spec->flags & kFlagNoAuth) == 0) {
+    return "NOAUTH Authentication required.";
+  }
+  if (multi_ != nullptr && (spec->flags & kFlagNoMulti) != 0 && !RunsInsideMulti(*spec)) {
+    return "ERR Command not allowed inside a transaction";
+  }
+  // EXEC writes if a command that it runs does.
+  const uint32_t flags = multi_ != nullptr && IsExec(*spec) ? multi_->flags : spec->flags;
+  const OpResult outcome = GateOutcome(*front_->set().options().gate, flags);
+  return outcome == OpResult::kOk ? std::string() : std::string(OutcomeText(outcome));
+}
+
+void Session::Refuse(const CommandSpec* spec, std::span<const std::string_view> args,
+                     const std::string& refusal) {
+  if (spec == nullptr && IsHttp(args[0])) {
+    static base::LogLimiter limiter(10'000'000);
+    limiter.Warning(absl::StrFormat(
+        "Possible SECURITY ATTACK detected: %s sent a POST or Host: command, as a browser that was "
+        "made to speak to this port would; connection closed",
+        peer_));
+    blocked_ |= kBlockedClosing;
+    CloseNow();
+    return;
+  }
+  if (spec != nullptr) {
+    front_->FiguresOf(spec).rejected.Add(1);
+  }
+  if (multi_ != nullptr && spec != nullptr && IsExec(*spec)) {
+    DiscardMulti();
+    Error("EXECABORT Transaction discarded because of: " + refusal);
+    return;
+  }
+  if (multi_ != nullptr) {
+    multi_->aborted = true;
+  }
+  Error(refusal);
+}
+
+void Session::Queue(const CommandSpec* spec, std::span<const std::string_view> args) {
+  for (const std::string_view& arg : args) {
+    multi_->bytes += arg.size();
+  }
+  if (multi_->bytes > kMultiBytesMax) {
+    multi_->aborted = true;
+    multi_->commands.clear();
+    Error("ERR queued commands exceed 1 GiB");
+    return;
+  }
+  if (!multi_->aborted) {
+    MultiState::Queued& queued = multi_->commands.emplace_back();
+    queued.spec = spec;
+    queued.pack.Assign(args, {});
+    multi_->flags |= spec->flags & kFlagWrite;
+    if ((spec->flags & kFlagLoading) == 0) {
+      multi_->flags &= ~kFlagLoading;
+    }
+  }
+  const Mark mark = BeginReply();
+  out_.Simple("QUEUED");
+  EndReply(mark);
+}
+
+Session::RunResult Session::RunSession(const CommandSpec* spec,
+                                       std::span<const std::string_view> args) {
+  if (spec->session_handler == nullptr) {
+    return IsExec(*spec) ? RunExec() : RunWatch(spec, args);
+  }
+  const bool waits =
+      spec->session_handler == &HandleWait || spec->session_handler == &HandleWaitAof;
+  if (waits && !queue_.empty()) {
+    return Drain();
+  }
+  const Mark mark = BeginReply();
+  deferred_ = false;
+  spec->session_handler(*this, args);
+  if (!std::exchange(deferred_, false)) {
+    EndReply(mark);
+  }
+  return RunResult::kDone;
+}
+
+Session::RunResult Session::RunKey(const CommandSpec* spec, std::span<const std::string_view> args,
+                                   const Key& key, ShardId shard_id) {
+  const bool local = front_->IsLocal(shard_id);
+  shard::Run run;
+  if (local) {
+    shard::Shard* shard = front_->thread().shard(shard_id);
+    OpResult result = OpResult::kWait;
+    const Mark mark = BeginReply();
+    if (!shard->IsHeldByOther(0)) {
+      shard->BeginCommand();
+      ShardCall call{.shard = shard,
+                     .args = args,
+                     .keys = {&key, 1},
+                     .reply = mark.reply,
+                     .out = &out_,
+                     .run = &run};
+      result = spec->shard_handler(call);
+    }
+    if (result != OpResult::kWait) {
+      if (result != OpResult::kOk) {
+        WriteOutcome(out_, result);
+      } else if ((spec->flags & kFlagWrite) != 0) {
+        NoteWrite(shard_id, shard->applied());
+      }
+      NoteDependency(shard);
+      EndGatedReply(mark);
+      return RunResult::kDone;
+    }
+  } else if (!front_->thread().HasRoom(front_->thread().OwnerOf(shard_id))) {
+    return NoRoom();
+  }
+  Op* op = front_->NewOp(OpKind::kKey, this);
+  op->spec = spec;
+  op->shard = shard_id;
+  op->pack.Assign(args, {&key, 1});
+  op->value_run = std::move(run);
+  Enqueue(op);
+  SendPart(op);
+  return RunResult::kDone;
+}
+
+}  // namespace kvstored::command
