@@ -106,6 +106,9 @@ class CheckpointReader {
   const CheckpointFacts& facts() const {
     return facts_;
   }
+  uint64_t incarnation() const {
+    return incarnation_;
+  }
   // Streams all items, verified, to the sink: shards in parallel on thread_count threads.
   absl::Status Replay(uint32_t thread_count, RecoverySink* sink);
 

@@ -12,30 +12,32 @@
 namespace kvstored::log {
 namespace {
 
-constexpr uint64_t kHeaderMagic = 0x4b5653434b505431;  // "KVSCKPT1"
-constexpr uint64_t kFooterMagic = 0x4b5653434b505445;  // "KVSCKPTE"
-constexpr uint32_t kBlockMagic = 0x4b565342;           // "KVSB"
+constexpr uint64_t kCheckpointMagic = 0x4b5653434b505431;  // "KVSCKPT1"
+constexpr uint64_t kFooterMagic = 0x4b5653434b505445;      // "KVSCKPTE"
+constexpr uint32_t kBlockMagic = 0x4b565342;               // "KVSB"
 constexpr size_t kBlockCrcOffset = 60;
 
 // Of header and footer alike: magic, version and CRC keep their places in all versions.
-constexpr size_t kVersionOffset = 8;
-constexpr size_t kCrcOffset = 12;
-constexpr size_t kIncarnationOffset = 16;
-constexpr size_t kNumberOffset = 24;
-constexpr size_t kDataSetOffset = 32;  // header
-constexpr size_t kShardCountOffset = 48;
-constexpr size_t kFileBytesOffset = 32;  // footer
-constexpr size_t kTimestampOffset = 40;  // footer
-constexpr size_t kTableOffset = 128;
+constexpr size_t kCheckpointVersionOffset = 8;
+constexpr size_t kCheckpointCrcOffset = 12;
+constexpr size_t kCheckpointIncarnationOffset = 16;
+constexpr size_t kCheckpointNumberOffset = 24;
+constexpr size_t kCheckpointDataSetOffset = 32;  // header
+constexpr size_t kCheckpointShardCountOffset = 48;
+constexpr size_t kCheckpointFileBytesOffset = 32;  // footer
+constexpr size_t kCheckpointTimestampOffset = 40;  // footer
+constexpr size_t kCheckpointTableOffset = 128;
 constexpr size_t kFooterEntryBytes = 24;
-static_assert(kTableOffset + 8 * kShardCountMax <= kCheckpointHeaderBytes);
-static_assert(kTableOffset + kFooterEntryBytes * kShardCountMax <= kCheckpointFooterBytes);
+static_assert(kCheckpointTableOffset + 8 * kShardCountMax <= kCheckpointHeaderBytes);
+static_assert(kCheckpointTableOffset + kFooterEntryBytes * kShardCountMax <=
+              kCheckpointFooterBytes);
 
 uint32_t CrcOf(std::span<const uint8_t> bytes) {
   static constexpr uint8_t kZero[4] = {};
-  uint32_t crc = base::Crc32c(0, bytes.data(), kCrcOffset);
+  uint32_t crc = base::Crc32c(0, bytes.data(), kCheckpointCrcOffset);
   crc = base::Crc32c(crc, kZero, sizeof(kZero));
-  return base::Crc32c(crc, bytes.data() + kCrcOffset + 4, bytes.size() - kCrcOffset - 4);
+  return base::Crc32c(crc, bytes.data() + kCheckpointCrcOffset + 4,
+                      bytes.size() - kCheckpointCrcOffset - 4);
 }
 
 void EncodeStart(uint64_t magic, uint64_t incarnation, const CheckpointFacts& facts,
@@ -43,25 +45,26 @@ void EncodeStart(uint64_t magic, uint64_t incarnation, const CheckpointFacts& fa
   KVS_CHECK(facts.shards.size() <= kShardCountMax, "shards=%zu", facts.shards.size());
   std::fill(out.begin(), out.end(), uint8_t{0});
   base::StoreBe64(out.data(), magic);
-  base::StoreBe32(out.data() + kVersionOffset, kCheckpointVersion);
-  base::StoreBe64(out.data() + kIncarnationOffset, incarnation);
-  base::StoreBe64(out.data() + kNumberOffset, facts.number);
-  base::StoreBe32(out.data() + kShardCountOffset, static_cast<uint32_t>(facts.shards.size()));
+  base::StoreBe32(out.data() + kCheckpointVersionOffset, kCheckpointVersion);
+  base::StoreBe64(out.data() + kCheckpointIncarnationOffset, incarnation);
+  base::StoreBe64(out.data() + kCheckpointNumberOffset, facts.number);
+  base::StoreBe32(out.data() + kCheckpointShardCountOffset,
+                  static_cast<uint32_t>(facts.shards.size()));
 }
 
 absl::Status CheckStart(uint64_t magic, std::span<const uint8_t> bytes, const char* what) {
   if (base::LoadBe64(bytes.data()) != magic ||
-      base::LoadBe32(bytes.data() + kCrcOffset) != CrcOf(bytes)) {
+      base::LoadBe32(bytes.data() + kCheckpointCrcOffset) != CrcOf(bytes)) {
     return absl::DataLossError(absl::StrFormat("its %s is damaged", what));
   }
-  const uint32_t version = base::LoadBe32(bytes.data() + kVersionOffset);
+  const uint32_t version = base::LoadBe32(bytes.data() + kCheckpointVersionOffset);
   if (version != kCheckpointVersion) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "it has format version %d, this kvstored reads %d; start a newer kvstored on this "
         "directory",
         version, kCheckpointVersion));
   }
-  const uint32_t shard_count = base::LoadBe32(bytes.data() + kShardCountOffset);
+  const uint32_t shard_count = base::LoadBe32(bytes.data() + kCheckpointShardCountOffset);
   if (shard_count == 0 || shard_count > kShardCountMax) {
     return absl::DataLossError(absl::StrFormat("its %s names %d shards", what, shard_count));
   }
@@ -98,25 +101,26 @@ bool DecodeBlockHeader(const uint8_t* bytes, BlockHeader* header) {
 
 void EncodeCheckpointHeader(const CheckpointFacts& facts, uint64_t incarnation,
                             std::span<uint8_t, kCheckpointHeaderBytes> out) {
-  EncodeStart(kHeaderMagic, incarnation, facts, out);
-  std::memcpy(out.data() + kDataSetOffset, facts.data_set.bytes.data(),
+  EncodeStart(kCheckpointMagic, incarnation, facts, out);
+  std::memcpy(out.data() + kCheckpointDataSetOffset, facts.data_set.bytes.data(),
               facts.data_set.bytes.size());
   for (size_t s = 0; s < facts.shards.size(); ++s) {
-    base::StoreBe64(out.data() + kTableOffset + 8 * s, facts.shards[s].start_seq);
+    base::StoreBe64(out.data() + kCheckpointTableOffset + 8 * s, facts.shards[s].start_seq);
   }
-  base::StoreBe32(out.data() + kCrcOffset, CrcOf(out));
+  base::StoreBe32(out.data() + kCheckpointCrcOffset, CrcOf(out));
 }
 
 absl::Status DecodeCheckpointHeader(std::span<const uint8_t, kCheckpointHeaderBytes> bytes,
                                     CheckpointFacts* facts, uint64_t* incarnation) {
-  KVS_RETURN_IF_ERROR(CheckStart(kHeaderMagic, bytes, "header"));
+  KVS_RETURN_IF_ERROR(CheckStart(kCheckpointMagic, bytes, "header"));
   const uint8_t* p = bytes.data();
-  *incarnation = base::LoadBe64(p + kIncarnationOffset);
-  facts->number = base::LoadBe64(p + kNumberOffset);
-  std::memcpy(facts->data_set.bytes.data(), p + kDataSetOffset, facts->data_set.bytes.size());
-  facts->shards.resize(base::LoadBe32(p + kShardCountOffset));
+  *incarnation = base::LoadBe64(p + kCheckpointIncarnationOffset);
+  facts->number = base::LoadBe64(p + kCheckpointNumberOffset);
+  std::memcpy(facts->data_set.bytes.data(), p + kCheckpointDataSetOffset,
+              facts->data_set.bytes.size());
+  facts->shards.resize(base::LoadBe32(p + kCheckpointShardCountOffset));
   for (size_t s = 0; s < facts->shards.size(); ++s) {
-    facts->shards[s].start_seq = base::LoadBe64(p + kTableOffset + 8 * s);
+    facts->shards[s].start_seq = base::LoadBe64(p + kCheckpointTableOffset + 8 * s);
   }
   return absl::OkStatus();
 }
@@ -124,30 +128,30 @@ absl::Status DecodeCheckpointHeader(std::span<const uint8_t, kCheckpointHeaderBy
 void EncodeCheckpointFooter(const CheckpointFacts& facts, uint64_t incarnation,
                             std::span<uint8_t, kCheckpointFooterBytes> out) {
   EncodeStart(kFooterMagic, incarnation, facts, out);
-  base::StoreBe64(out.data() + kFileBytesOffset, facts.file_bytes);
-  base::StoreBe64(out.data() + kTimestampOffset, facts.newest_timestamp_us);
+  base::StoreBe64(out.data() + kCheckpointFileBytesOffset, facts.file_bytes);
+  base::StoreBe64(out.data() + kCheckpointTimestampOffset, facts.newest_timestamp_us);
   for (size_t s = 0; s < facts.shards.size(); ++s) {
-    uint8_t* entry = out.data() + kTableOffset + kFooterEntryBytes * s;
+    uint8_t* entry = out.data() + kCheckpointTableOffset + kFooterEntryBytes * s;
     base::StoreBe64(entry, facts.shards[s].end_seq);
     base::StoreBe64(entry + 8, facts.shards[s].item_bytes);
     base::StoreBe64(entry + 16, facts.shards[s].record_count);
   }
-  base::StoreBe32(out.data() + kCrcOffset, CrcOf(out));
+  base::StoreBe32(out.data() + kCheckpointCrcOffset, CrcOf(out));
 }
 
 absl::Status DecodeCheckpointFooter(std::span<const uint8_t, kCheckpointFooterBytes> bytes,
                                     uint64_t incarnation, CheckpointFacts* facts) {
   KVS_RETURN_IF_ERROR(CheckStart(kFooterMagic, bytes, "footer"));
   const uint8_t* p = bytes.data();
-  if (base::LoadBe64(p + kIncarnationOffset) != incarnation ||
-      base::LoadBe64(p + kNumberOffset) != facts->number ||
-      base::LoadBe64(p + kFileBytesOffset) != facts->file_bytes ||
-      base::LoadBe32(p + kShardCountOffset) != facts->shards.size()) {
+  if (base::LoadBe64(p + kCheckpointIncarnationOffset) != incarnation ||
+      base::LoadBe64(p + kCheckpointNumberOffset) != facts->number ||
+      base::LoadBe64(p + kCheckpointFileBytesOffset) != facts->file_bytes ||
+      base::LoadBe32(p + kCheckpointShardCountOffset) != facts->shards.size()) {
     return absl::DataLossError("its footer belongs to another file, or the file was cut");
   }
-  facts->newest_timestamp_us = base::LoadBe64(p + kTimestampOffset);
+  facts->newest_timestamp_us = base::LoadBe64(p + kCheckpointTimestampOffset);
   for (size_t s = 0; s < facts->shards.size(); ++s) {
-    const uint8_t* entry = p + kTableOffset + kFooterEntryBytes * s;
+    const uint8_t* entry = p + kCheckpointTableOffset + kFooterEntryBytes * s;
     facts->shards[s].end_seq = base::LoadBe64(entry);
     facts->shards[s].item_bytes = base::LoadBe64(entry + 8);
     facts->shards[s].record_count = base::LoadBe64(entry + 16);

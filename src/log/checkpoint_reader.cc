@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "base/parallel.h"
+#include "log/block_scan.h"
 #include "log/chain.h"
 #include "log/checkpoint.h"
 #include "log/checkpoint_format.h"
@@ -14,9 +14,6 @@
 namespace kvstored::log {
 namespace {
 
-constexpr uint64_t kReadBytes = uint64_t{8} << 20;
-static_assert(kReadBytes > BlockBytes(kBlockPayloadMax), "a read holds any block");
-
 absl::Status Named(const std::string& path, const absl::Status& status) {
   std::string text = absl::StrFormat("checkpoint %s: %s", path, std::string(status.message()));
   if (absl::IsDataLoss(status)) {
@@ -24,17 +21,6 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
   }
   return absl::Status(status.code(), text);
 }
-
-struct Block {
-  BlockHeader header;
-  std::span<const uint8_t> payload;
-};
-
-struct Blocks {
-  std::vector<uint8_t> bytes;
-  std::vector<Block> blocks;
-  uint64_t next_offset = 0;
-};
 
 }  // namespace
 
@@ -85,41 +71,6 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::OpenFile(
                      : Named(reader->name_, status);
 }
 
-// Whole blocks from `offset` on. Every byte up to blocks_end belongs to a block.
-absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t shard_count,
-                                  uint64_t offset, uint64_t blocks_end, Blocks reuse) {
-  Blocks result = std::move(reuse);
-  result.blocks.clear();
-  result.bytes.resize(static_cast<size_t>(std::min(kReadBytes, blocks_end - offset)));
-  KVS_RETURN_IF_ERROR(file->Read(offset, result.bytes));
-  uint64_t at = 0;
-  while (at + kBlockHeaderBytes <= result.bytes.size()) {
-    Block block;
-    const bool is_block = DecodeBlockHeader(result.bytes.data() + at, &block.header) &&
-                          block.header.incarnation == incarnation &&
-                          block.header.offset == offset + at && block.header.shard < shard_count &&
-                          block.header.payload_bytes <= kBlockPayloadMax &&
-                          offset + at + BlockBytes(block.header.payload_bytes) <= blocks_end;
-    if (!is_block) {
-      return absl::DataLossError(absl::StrFormat("bad block at offset %d", offset + at));
-    }
-    const uint64_t total = BlockBytes(block.header.payload_bytes);
-    if (at + total > result.bytes.size()) {
-      break;
-    }
-    block.payload =
-        std::span<const uint8_t>(result.bytes)
-            .subspan(static_cast<size_t>(at) + kBlockHeaderBytes, block.header.payload_bytes);
-    result.blocks.push_back(block);
-    at += total;
-  }
-  if (at == 0) {
-    return absl::DataLossError(absl::StrFormat("bad block at offset %d", offset));
-  }
-  result.next_offset = offset + at;
-  return result;
-}
-
 absl::Status CheckpointReader::Replay(uint32_t thread_count, RecoverySink* sink) {
   const auto shard_count = static_cast<uint32_t>(facts_.shards.size());
   const uint32_t workers = std::max(1U, std::min(thread_count, shard_count));
@@ -141,8 +92,7 @@ absl::Status CheckpointReader::Replay(uint32_t thread_count, RecoverySink* sink)
         if (shard % workers != worker) {
           continue;
         }
-        const bool is_whole =
-            base::Crc32c(0, block.payload.data(), block.payload.size()) == block.header.payload_crc;
+        const bool is_whole = PayloadIsWhole(block);
         absl::Status status = is_whole ? ReplayRecords(shard, block.payload, 0, UINT64_MAX, sink)
                                        : absl::DataLossError("checksum of the block is wrong");
         record_counts[shard] += block.header.record_count;

@@ -12,7 +12,7 @@
 namespace kvstored::log {
 namespace {
 
-constexpr std::array<uint8_t, kBlockAlign> kPadding{};
+constexpr std::array<uint8_t, kBlockAlign> kBlockPadding{};
 constexpr char kTempSuffix[] = ".tmp";
 // Bytes that all shards together may hold back for their blocks.
 constexpr size_t kPendingBytesMax = size_t{8} << 20;
@@ -102,7 +102,7 @@ absl::Status CheckpointWriter::WriteBlock(ShardId shard) {
   const uint64_t total = BlockBytes(payload.size());
   const std::array<iovec, 3> pieces = {
       iovec{bytes.data(), bytes.size()}, iovec{payload.data(), payload.size()},
-      iovec{const_cast<uint8_t*>(kPadding.data()),
+      iovec{const_cast<uint8_t*>(kBlockPadding.data()),
             static_cast<size_t>(total - kBlockHeaderBytes - payload.size())}};
   KVS_RETURN_IF_ERROR(file_->Write(end_, pieces));
   end_ += total;

@@ -15,7 +15,7 @@
 namespace kvstored::log {
 namespace {
 
-constexpr std::array<uint8_t, kFrameAlign> kPadding{};
+constexpr std::array<uint8_t, kFrameAlign> kFramePadding{};
 
 iovec PieceOf(const void* data, size_t size_bytes) {
   return {const_cast<void*>(data), size_bytes};
@@ -39,7 +39,7 @@ class Log::Round {
     const uint64_t total = FrameBytes(payload.size());
     const size_t padding = static_cast<size_t>(total - kFrameHeaderBytes - payload.size());
     if (padding != 0) {
-      pieces_.push_back(PieceOf(kPadding.data(), padding));
+      pieces_.push_back(PieceOf(kFramePadding.data(), padding));
     }
     frames_.emplace_back(header, offset);
     bytes_ += total;

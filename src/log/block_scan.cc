@@ -1,0 +1,55 @@
+#include "log/block_scan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/crc32c.h"
+
+namespace kvstored::log {
+namespace {
+
+constexpr uint64_t kReadBytes = uint64_t{8} << 20;
+static_assert(kReadBytes > BlockBytes(kBlockPayloadMax), "a read holds any block");
+
+}  // namespace
+
+absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t shard_count,
+                                  uint64_t offset, uint64_t blocks_end, Blocks reuse) {
+  Blocks result = std::move(reuse);
+  result.blocks.clear();
+  result.bytes.resize(static_cast<size_t>(std::min(kReadBytes, blocks_end - offset)));
+  KVS_RETURN_IF_ERROR(file->Read(offset, result.bytes));
+  uint64_t at = 0;
+  while (at + kBlockHeaderBytes <= result.bytes.size()) {
+    Block block;
+    const bool is_block = DecodeBlockHeader(result.bytes.data() + at, &block.header) &&
+                          block.header.incarnation == incarnation &&
+                          block.header.offset == offset + at && block.header.shard < shard_count &&
+                          block.header.payload_bytes <= kBlockPayloadMax &&
+                          offset + at + BlockBytes(block.header.payload_bytes) <= blocks_end;
+    if (!is_block) {
+      return absl::DataLossError(absl::StrFormat("bad block at offset %d", offset + at));
+    }
+    const uint64_t total = BlockBytes(block.header.payload_bytes);
+    if (at + total > result.bytes.size()) {
+      break;
+    }
+    block.payload =
+        std::span<const uint8_t>(result.bytes)
+            .subspan(static_cast<size_t>(at) + kBlockHeaderBytes, block.header.payload_bytes);
+    result.blocks.push_back(block);
+    at += total;
+  }
+  if (at == 0) {
+    return absl::DataLossError(absl::StrFormat("bad block at offset %d", offset));
+  }
+  result.next_offset = offset + at;
+  return result;
+}
+
+bool PayloadIsWhole(const Block& block) {
+  return base::Crc32c(0, block.payload.data(), block.payload.size()) == block.header.payload_crc;
+}
+
+}  // namespace kvstored::log

@@ -1,0 +1,32 @@
+// Walks the blocks of a checkpoint file: for replay and for the operator's dump.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kvstored/nvm_device.h"
+#include "log/checkpoint_format.h"
+
+namespace kvstored::log {
+
+struct Block {
+  BlockHeader header;
+  std::span<const uint8_t> payload;  // borrows Blocks::bytes; its checksum is not yet verified
+};
+
+struct Blocks {
+  std::vector<uint8_t> bytes;
+  std::vector<Block> blocks;
+  uint64_t next_offset = 0;
+};
+
+// Whole blocks from `offset` (a block's start) on, at least one. Every byte up to blocks_end
+// belongs to a block: kDataLoss names the offset where that is not so.
+absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t shard_count,
+                                  uint64_t offset, uint64_t blocks_end, Blocks reuse = {});
+
+[[nodiscard]] bool PayloadIsWhole(const Block& block);
+
+}  // namespace kvstored::log
