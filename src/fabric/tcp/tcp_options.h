@@ -17,7 +17,8 @@ struct TcpOptions {
   int64_t link_timeout_us = 10'000'000;
   // Accepted connections that have not introduced themselves; beyond it the oldest is dropped.
   uint32_t unfinished_handshake_count_max = 128;
-  uint32_t accepted_link_count_max = 128;
+  // A stranger's link may hold one message of 1 MiB before it is admitted: this bounds them all.
+  uint32_t accepted_link_count_max = 64;
   // One Poll moves at most this per lane and direction, so that one lane never starves the others.
   size_t lane_bytes_per_poll = size_t{512} << 10;
   // Messages that a peer does not take; beyond it the link closes.

@@ -321,6 +321,72 @@ TEST_F(TcpFabricTest, SilentStrangersAreDroppedInTimeAndInNumber) {
   EXPECT_FALSE(server().record().closed.has_value());
 }
 
+TEST_F(TcpFabricTest, RandomBytesOnALaneTouchNothingButTheRing) {
+  sim::SimRandom random(12);
+  for (int round = 0; round < 60; ++round) {
+    const auto control = RawLink();
+    const auto lane = RawLane(control.get());
+    const RingKey key = server().fabric->RegisterRing(server().link, ring_.span());
+    server().fabric->PostReceives(server().link, 0, 8);
+    std::string bytes;
+    for (int frame = 0; frame < 12; ++frame) {  // more than there are receives
+      const LaneHeader header{key.remote_key + (random.Below(8) == 0 ? 1u : 0u),
+                              random.Below(70'000), static_cast<uint32_t>(random.Below(9'000)),
+                              static_cast<uint32_t>(random.Next())};
+      std::string payload(random.Below(20) == 0 ? random.Below(9'000) : header.length, '\0');
+      for (char& c : payload) {
+        c = static_cast<char>(random.Next());
+      }
+      bytes += LaneFrame(header, payload);
+    }
+    lane->Send(bytes);
+    ASSERT_TRUE(harness_.Until([&] {
+      control->Step();
+      return !lane->Step() || server().record().closed.has_value();
+    })) << round;
+    EXPECT_LE(server().record().writes.size(), 8u);
+  }
+}
+
+TEST_F(TcpFabricTest, AcceptedLinksAreLimited) {
+  const uint32_t limit = TcpOptions().accepted_link_count_max;
+  std::vector<std::unique_ptr<RawPeer>> links;
+  for (uint32_t i = 0; i < limit; ++i) {
+    links.push_back(RawLink());
+  }
+  RawPeer one_more(harness_.address);
+  one_more.Send(ControlIntroduction());
+  EXPECT_TRUE(UntilDropped(&one_more));
+  const LinkId ended = server().link;
+  links.pop_back();
+  ASSERT_TRUE(harness_.Until([&] { return server().told[ended].closed.has_value(); }));
+  EXPECT_TRUE(harness_.Link(1));  // the place is free again
+}
+
+TEST_F(TcpFabricTest, MessagesThatNobodyTakesCloseTheLink) {
+  const auto peer = RawLink();  // and never reads again
+  const std::vector<uint8_t> message(size_t{1} << 20, 'm');
+  ASSERT_TRUE(harness_.Until([&] {
+    server().fabric->Send(server().link, message);
+    return server().record().closed.has_value();
+  }));
+  EXPECT_EQ(server().record().closed->code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(TcpFabricTest, LanesThatNeverComeTimeOut) {
+  const auto control = RawLink();
+  control->Send(Control(3, 2, std::string("\0\4", 2)));
+  ASSERT_TRUE(harness_.Until([&] {
+    control->Step();
+    return control->received.size() >= kControlHeaderBytes + 16;
+  }));
+  EXPECT_FALSE(server().record().closed.has_value());
+  harness_.clock.Advance(TcpOptions().handshake_timeout_us + 1);
+  ASSERT_TRUE(harness_.Until([&] { return server().record().closed.has_value(); }));
+  EXPECT_EQ(server().record().closed->code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(server().record().lane_count, 0u);
+}
+
 TEST_F(TcpFabricTest, ConnectingToSomethingElseSaysSo) {
   // A listener that answers as an old text protocol would.
   const auto any = Resolve(*SplitAddress("127.0.0.1:0"), true);
