@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "command/command.h"
+#include "command/command_docs.h"
+
+namespace kvstored::command {
+namespace {
+
+TEST(CommandTable, IsSortedAndFindableInAnyCase) {
+  std::string_view before;
+  for (const CommandSpec& spec : CommandTable()) {
+    const std::string_view name = spec.name;
+    EXPECT_LT(before, name);
+    before = name;
+    EXPECT_EQ(FindCommand(name), &spec);
+    std::string upper(name);
+    for (char& c : upper) {
+      c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    }
+    EXPECT_EQ(FindCommand(upper), &spec);
+  }
+  for (const char* unknown : {"", "ge", "gett", "lpush", "a-name-longer-than-any-command"}) {
+    EXPECT_EQ(FindCommand(unknown), nullptr) << unknown;
+  }
+  EXPECT_EQ(FindCommand(std::string_view("get\0", 4)), nullptr);
+}
+
+TEST(CommandTable, EveryEntryIsWhole) {
+  for (const CommandSpec& spec : CommandTable()) {
+    SCOPED_TRACE(spec.name);
+    EXPECT_NE(spec.arity, 0);
+    EXPECT_NE(FindCommandDoc(spec.name), nullptr);
+    EXPECT_EQ(spec.first_key == 0, spec.key_step == 0);
+    EXPECT_FALSE((spec.flags & kFlagWrite) != 0 && (spec.flags & kFlagReadonly) != 0);
+    switch (spec.reach) {
+      case Reach::kSession:
+        // EXEC and WATCH are run by the session itself.
+        EXPECT_TRUE(spec.session_handler != nullptr || spec.name == std::string_view("exec") ||
+                    spec.name == std::string_view("watch"));
+        break;
+      case Reach::kKey:
+      case Reach::kFanSum:
+        EXPECT_NE(spec.shard_handler, nullptr);
+        EXPECT_GT(spec.first_key, 0);
+        break;
+      case Reach::kShards:
+        EXPECT_NE(spec.part_handler, nullptr);
+        EXPECT_NE(spec.merge_handler, nullptr);
+        break;
+      case Reach::kAtomic:
+        EXPECT_GT(spec.first_key, 0);
+        break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvstored::command
