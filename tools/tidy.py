@@ -44,7 +44,7 @@ FENCES = [
     (r"thread$|pthread\.h|condition_variable$",
      ("base/", "net/", "fabric/", "nvm/", "server/", "memory/", "log/")),
     (r"mutex$|shared_mutex$", ("base/", "net/", "fabric/", "nvm/", "server/", "memory/", "log/",
-                               "metrics/", "shard/", "command/")),
+                               "metrics/", "shard/", "command/", "replication/")),
     (r"chrono$|ctime$|time\.h|sys/time\.h", ("base/", "net/", "fabric/", "server/")),
 ]
 HEAVY = r"spdlog/|CLI/|nlohmann/json\.hpp|toml\+\+/|prometheus/|CivetServer\.h|xgboost/"
