@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -20,6 +19,26 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
     text += "; " + DamageRemedy();
   }
   return absl::Status(status.code(), text);
+}
+
+absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_count,
+                          RecoverySink* sink) {
+  ShardReplay replay(shard, sink);
+  for (const Block& block : blocks.blocks) {
+    if (block.header.shard != shard) {
+      continue;
+    }
+    const absl::Status status = PayloadIsWhole(block)
+                                    ? replay.Add(block.payload, 0, UINT64_MAX)
+                                    : absl::DataLossError("checksum of the block is wrong");
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrFormat("block at offset %d (shard %d): %s", block.header.offset,
+                                          shard, std::string(status.message())));
+    }
+    *record_count += block.header.record_count;
+  }
+  return replay.Flush();
 }
 
 }  // namespace
@@ -72,13 +91,11 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::OpenFile(
 }
 
 absl::Status CheckpointReader::Replay(uint32_t thread_count, RecoverySink* sink) {
-  const auto shard_count = static_cast<uint32_t>(facts_.shards.size());
-  const uint32_t workers = std::max(1U, std::min(thread_count, shard_count));
+  const size_t shard_count = facts_.shards.size();
   std::vector<uint64_t> record_counts(shard_count);
-  std::mutex mutex;
-  absl::Status failure;
+  std::vector<absl::Status> results(shard_count);
   Blocks blocks;
-  for (uint64_t offset = kCheckpointHeaderBytes; offset < blocks_end_ && failure.ok();
+  for (uint64_t offset = kCheckpointHeaderBytes; offset < blocks_end_;
        offset = blocks.next_offset) {
     absl::StatusOr<Blocks> read =
         ReadBlocks(file_.get(), incarnation_, shard_count, offset, blocks_end_, std::move(blocks));
@@ -86,34 +103,23 @@ absl::Status CheckpointReader::Replay(uint32_t thread_count, RecoverySink* sink)
       return Named(name_, read.status());
     }
     blocks = *std::move(read);
-    base::ParallelFor(workers, workers, [&](size_t worker) {
-      for (const Block& block : blocks.blocks) {
-        const ShardId shard = block.header.shard;
-        if (shard % workers != worker) {
-          continue;
-        }
-        const bool is_whole = PayloadIsWhole(block);
-        absl::Status status = is_whole ? ReplayRecords(shard, block.payload, 0, UINT64_MAX, sink)
-                                       : absl::DataLossError("checksum of the block is wrong");
-        record_counts[shard] += block.header.record_count;
-        if (!status.ok()) {
-          const std::lock_guard<std::mutex> lock(mutex);
-          failure = absl::Status(status.code(), absl::StrFormat("block at offset %d (shard %d): %s",
-                                                                block.header.offset, shard,
-                                                                std::string(status.message())));
-          return;
-        }
-      }
+    base::ParallelFor(shard_count, thread_count, [&](size_t s) {
+      results[s] = ReplayBlocks(blocks, static_cast<ShardId>(s), &record_counts[s], sink);
     });
-  }
-  for (uint32_t s = 0; failure.ok() && s < shard_count; ++s) {
-    if (record_counts[s] != facts_.shards[s].record_count) {
-      failure = absl::DataLossError(
-          absl::StrFormat("shard %d has %d records, its footer (offset %d) counts %d", s,
-                          record_counts[s], blocks_end_, facts_.shards[s].record_count));
+    for (const absl::Status& status : results) {
+      if (!status.ok()) {
+        return Named(name_, status);
+      }
     }
   }
-  return failure.ok() ? failure : Named(name_, failure);
+  for (size_t s = 0; s < shard_count; ++s) {
+    if (record_counts[s] != facts_.shards[s].record_count) {
+      return Named(name_, absl::DataLossError(absl::StrFormat(
+                              "shard %d has %d records, its footer (offset %d) counts %d", s,
+                              record_counts[s], blocks_end_, facts_.shards[s].record_count)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace kvstored::log

@@ -1,8 +1,9 @@
-// Decodes a run of encoded records of one shard and hands those in (above, up_to] to the sink.
+// Decodes runs of encoded records of one shard and hands them to the sink in large groups.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kvstored/types.h"
@@ -10,10 +11,23 @@
 
 namespace kvstored::log {
 
-// Records a sink gets at once: enough to hide cache misses behind one another.
-inline constexpr size_t kReplayRecordsMax = 64;
+// Records a sink gets at once: a hand-over to the shard's thread costs as much as applying a
+// hundred.
+inline constexpr size_t kReplayRecordsMax = 1024;
 
-absl::Status ReplayRecords(ShardId shard, std::span<const uint8_t> bytes, Seq above, Seq up_to,
-                           RecoverySink* sink);
+// One owner at a time. The bytes given to Add stay valid until the next Flush.
+class ShardReplay {
+ public:
+  ShardReplay(ShardId shard, RecoverySink* sink) : shard_(shard), sink_(sink) {
+  }
+  // Takes the records in (above, up_to]. kDataLoss: a record's own checksum is wrong.
+  absl::Status Add(std::span<const uint8_t> bytes, Seq above, Seq up_to);
+  absl::Status Flush();
+
+ private:
+  const ShardId shard_;
+  RecoverySink* const sink_;
+  std::vector<record::Record> pending_;
+};
 
 }  // namespace kvstored::log
