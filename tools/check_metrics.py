@@ -15,7 +15,7 @@ KNOWN = {
     'qp_retry_count counter metrics should have "_total" suffix',
     'qp_retry_count non-histogram and non-summary metrics should not have "_count" suffix',
 }
-REQUIRED = ("rdma_write_latency", "qp_retry_count", "mr_cache_hit_rate")
+REQUIRED = ("rdma_write_latency", "qp_retry_count")
 
 
 def complaints(text):

@@ -12,13 +12,13 @@ namespace kvstored::base {
 }  // namespace kvstored::base
 
 // KVS_CHECK(a <= b, "a=%llu b=%llu", a, b): message is a printf format with its arguments.
-#define KVS_CHECK(condition, ...)                                                      \
-  do {                                                                                 \
-    if (__builtin_expect(!(condition), 0)) {                                           \
-      char kvs_check_text[256];                                                        \
-      std::snprintf(kvs_check_text, sizeof(kvs_check_text), __VA_ARGS__);              \
-      ::kvstored::base::CheckFailed(__FILE__, __LINE__, #condition, kvs_check_text);   \
-    }                                                                                  \
+#define KVS_CHECK(condition, ...)                                                    \
+  do {                                                                               \
+    if (__builtin_expect(!(condition), 0)) {                                         \
+      char kvs_check_text[256];                                                      \
+      std::snprintf(kvs_check_text, sizeof(kvs_check_text), __VA_ARGS__);            \
+      ::kvstored::base::CheckFailed(__FILE__, __LINE__, #condition, kvs_check_text); \
+    }                                                                                \
   } while (false)
 
 #ifdef KVS_DEBUG_CHECKS
@@ -30,11 +30,11 @@ namespace kvstored::base {
 #endif
 
 // For absl::Status expressions.
-#define KVS_RETURN_IF_ERROR(expression)             \
-  do {                                              \
+#define KVS_RETURN_IF_ERROR(expression)                             \
+  do {                                                              \
     if (absl::Status kvs_status = (expression); !kvs_status.ok()) { \
-      return kvs_status;                            \
-    }                                               \
+      return kvs_status;                                            \
+    }                                                               \
   } while (false)
 
 #define KVS_CONCAT_INNER(a, b) a##b

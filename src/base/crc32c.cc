@@ -52,7 +52,8 @@ uint32_t ExtendPortable(uint32_t crc, const uint8_t* p, size_t n) {
 constexpr size_t kBlock = 256;
 
 constexpr std::array<std::array<uint32_t, 256>, 4> MakeShift() {
-  // The map is linear: what it does to each bit tells the rest (and keeps the compiler's steps few).
+  // The map is linear: what it does to each bit tells the rest (and keeps the compiler's steps
+  // few).
   std::array<uint32_t, 32> bit{};
   for (size_t b = 0; b < 32; ++b) {
     uint32_t crc = uint32_t{1} << b;

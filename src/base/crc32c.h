@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli, RFC 3720 appendix B.4): SSE4.2 where the processor has it, chosen at run time,
-// otherwise slicing by eight. Crc32c("123456789") == 0xe3069283.
+// CRC-32C (Castagnoli, RFC 3720 appendix B.4): SSE4.2 where the processor has it, chosen at run
+// time, otherwise slicing by eight. Crc32c("123456789") == 0xe3069283.
 #pragma once
 
 #include <cstddef>

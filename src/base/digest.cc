@@ -8,8 +8,8 @@
 namespace kvstored::base {
 
 Digester::Digester(const Id128& seed) : secret_(XXH3_SECRET_DEFAULT_SIZE) {
-  const XXH_errorcode code = XXH3_generateSecret(secret_.data(), secret_.size(), seed.bytes.data(),
-                                                 seed.bytes.size());
+  const XXH_errorcode code =
+      XXH3_generateSecret(secret_.data(), secret_.size(), seed.bytes.data(), seed.bytes.size());
   KVS_CHECK(code == XXH_OK, "code=%d", static_cast<int>(code));
 }
 

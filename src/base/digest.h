@@ -1,5 +1,5 @@
-// Keyed digest of keys: XXH3-128 with a secret made from the data set's seed, so that nobody outside
-// can aim for collisions.
+// Keyed digest of keys: XXH3-128 with a secret made from the data set's seed, so that nobody
+// outside can aim for collisions.
 #pragma once
 
 #include <array>
@@ -25,8 +25,7 @@ class Digester {
 // The shard that owns a key: the multiply-shift of the digest's low half, so that the index may use
 // the high half. `shard_count` may be any number from 1.
 inline ShardId ShardOf(const Digest& digest, uint32_t shard_count) {
-  return static_cast<ShardId>(
-      (static_cast<unsigned __int128>(digest.low) * shard_count) >> 64);
+  return static_cast<ShardId>((static_cast<unsigned __int128>(digest.low) * shard_count) >> 64);
 }
 
 }  // namespace kvstored::base

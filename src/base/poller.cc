@@ -21,8 +21,8 @@ struct Poller::State {
   // fd -> target: readiness that was fetched before a Remove finds nothing here.
   std::unordered_map<int, PollTarget*> targets;
   // Dekker's handshake between a sleeper and its wakers. The owner sets `sleeping`, then looks at
-  // `woken`; a waker sets `woken`, then looks at `sleeping`. Both sides are seq_cst, so at least one of
-  // them sees the other and no wake-up is lost.
+  // `woken`; a waker sets `woken`, then looks at `sleeping`. Both sides are seq_cst, so at least
+  // one of them sees the other and no wake-up is lost.
   std::atomic<bool> sleeping{false};
   std::atomic<bool> woken{false};
 };

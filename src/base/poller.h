@@ -1,4 +1,5 @@
-// Poller: readiness of sockets and wake-ups from other threads, in one wait (epoll, level-triggered).
+// Poller: readiness of sockets and wake-ups from other threads, in one wait (epoll,
+// level-triggered).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ class Poller {
   void Modify(int fd, uint32_t events, PollTarget* target);
   void Remove(int fd, PollTarget* target);
 
-  // Waits at most timeout_us (0: only looks; < 0: for ever) for readiness, in whole milliseconds rounded
-  // up, and keeps it for Dispatch.
+  // Waits at most timeout_us (0: only looks; < 0: for ever) for readiness, in whole milliseconds
+  // rounded up, and keeps it for Dispatch.
   void Wait(int64_t timeout_us);
   // Delivers what Wait found. Returns how many targets were told.
   uint32_t Dispatch();

@@ -1,5 +1,5 @@
-// A task: a piece of work that travels to another thread through a mailbox. Intrusive, so that sending
-// allocates nothing; whoever made it owns it again when `run` was called.
+// A task: a piece of work that travels to another thread through a mailbox. Intrusive, so that
+// sending allocates nothing; whoever made it owns it again when `run` was called.
 #pragma once
 
 namespace kvstored::base {

@@ -10,7 +10,8 @@ namespace kvstored::base {
 
 class LoopThread {
  public:
-  // Calls `step` again and again on a thread of its own, named `name` (at most 15 bytes), until Stop().
+  // Calls `step` again and again on a thread of its own, named `name` (at most 15 bytes), until
+  // Stop().
   LoopThread(const std::string& name, std::function<void()> step);
   ~LoopThread();
   // Asks the loop to end and joins it. `wake` ends a step that sleeps.

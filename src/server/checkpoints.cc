@@ -31,9 +31,9 @@ bool Checkpoints::IsDue() const {
   if (written == log_bytes_at_begin_) {
     return false;  // nothing new
   }
-  const bool by_time = config.checkpoint_interval_us != 0 &&
-                       core_->now_us() - last_begin_us_ >=
-                           static_cast<int64_t>(config.checkpoint_interval_us);
+  const bool by_time =
+      config.checkpoint_interval_us != 0 &&
+      core_->now_us() - last_begin_us_ >= static_cast<int64_t>(config.checkpoint_interval_us);
   const bool by_size = config.checkpoint_log_size_bytes != 0 &&
                        written - log_bytes_at_begin_ >= config.checkpoint_log_size_bytes;
   return by_time || by_size;
@@ -65,25 +65,22 @@ void Checkpoints::Begin(std::vector<Done> waiting) {
   last_begin_us_ = core_->now_us();
   auto job = std::make_shared<Job>();
   job->log = core_->log();
-  operation_ = std::make_shared<Operation>(
-      "checkpoint", [this, waiting = std::move(waiting)](const absl::Status& status) {
-        last_failed_.store(!status.ok(), std::memory_order_relaxed);
-        if (status.ok()) {
-          count_.fetch_add(1, std::memory_order_relaxed);
-          last_save_unix_s_.store(core_->seams.clock->WallUs() / 1'000'000,
-                                  std::memory_order_relaxed);
-        } else {
-          base::LogWarning(absl::StrFormat("checkpoint: given up: %s",
-                                           std::string(status.message())));
-        }
-        for (const Done& done : waiting) {
-          done(status);
-        }
-      });
+  operation_ = std::make_shared<Operation>("checkpoint", [this, waiting = std::move(waiting)](
+                                                             const absl::Status& status) {
+    last_failed_.store(!status.ok(), std::memory_order_relaxed);
+    if (status.ok()) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+      last_save_unix_s_.store(core_->seams.clock->WallUs() / 1'000'000, std::memory_order_relaxed);
+    } else {
+      base::LogWarning(absl::StrFormat("checkpoint: given up: %s", std::string(status.message())));
+    }
+    for (const Done& done : waiting) {
+      done(status);
+    }
+  });
   if (job->log == nullptr || core_->gate.loading.load(std::memory_order_relaxed)) {
-    operation_->Then([] {
-      return Progress::Failed(absl::UnavailableError("the data set is not loaded"));
-    });
+    operation_->Then(
+        [] { return Progress::Failed(absl::UnavailableError("the data set is not loaded")); });
     return;
   }
   log_bytes_at_begin_ = job->log->counters().written_bytes.load(std::memory_order_relaxed);
@@ -101,9 +98,9 @@ void Checkpoints::Begin(std::vector<Done> waiting) {
   });
   operation_->Then([this, left] { return core_->Wait(left); });
   operation_->Then([this, job] {
-    auto writer = log::CheckpointWriter::Begin(
-        core_->seams.device, core_->identity->meta().data_set_directory,
-        core_->identity->manifest().data_set, job->start);
+    auto writer = log::CheckpointWriter::Begin(core_->seams.device,
+                                               core_->identity->meta().data_set_directory,
+                                               core_->identity->manifest().data_set, job->start);
     if (!writer.ok()) {
       return Progress::Failed(writer.status());
     }

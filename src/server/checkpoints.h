@@ -1,6 +1,6 @@
-// Checkpoints: every so often the whole data set goes into one file while writes go on, so that the log
-// can be recycled (docs/protocol.md "Log, checkpoint, recovery"). Runs on the background thread; the
-// items come from the shards' threads slice by slice.
+// Checkpoints: every so often the whole data set goes into one file while writes go on, so that the
+// log can be recycled (docs/protocol.md "Log, checkpoint, recovery"). Runs on the background
+// thread; the items come from the shards' threads slice by slice.
 #pragma once
 
 #include <atomic>

@@ -49,8 +49,7 @@ absl::StatusOr<std::string> ReadPassword(const std::string& file) {
   std::string password(text);
   password.erase(std::remove(password.begin(), password.end(), '\n'), password.end());
   if (password.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("security.password_file %s is empty", file));
+    return absl::InvalidArgumentError(absl::StrFormat("security.password_file %s is empty", file));
   }
   return password;
 }
@@ -78,9 +77,15 @@ absl::Status Daemon::Start() {
   KVS_ASSIGN_OR_RETURN(const std::string password, ReadPassword(config_.security.password_file));
   front_->settings().SetPassword(password);
   ApplySettings(config_);
-  node_->on_config = [this](const Config& config) { ApplySettings(config); };
-  node_->on_shutdown = [this](bool save) { shutdown_.store(save ? 1 : 2); };
-  node_->front_section = [this](std::string_view section) { return front_->InfoSection(section); };
+  node_->on_config = [this](const Config& config) {
+    ApplySettings(config);
+  };
+  node_->on_shutdown = [this](bool save) {
+    shutdown_.store(save ? 1 : 2);
+  };
+  node_->front_section = [this](std::string_view section) {
+    return front_->InfoSection(section);
+  };
   node_->ask_front = [password](const std::string& address) {
     return AskReplicationAddress(address, password);
   };
@@ -206,8 +211,8 @@ DaemonEnd Daemon::Wait(const sigset_t& signals, absl::Status* error) {
       told_ready_ = true;
       notify_->Ready(why);
     } else if (!told_ready_) {
-      notify_->ExtendTimeout(
-          10'000'000, absl::StrFormat("loading: %d records", node_->loaded_records()));
+      notify_->ExtendTimeout(10'000'000,
+                             absl::StrFormat("loading: %d records", node_->loaded_records()));
     }
     if (notify_->watchdog_period_us() > 0 && clock_.MonotonicUs() >= next_watchdog_us) {
       next_watchdog_us = clock_.MonotonicUs() + notify_->watchdog_period_us() / 2;

@@ -1,5 +1,5 @@
-// Daemon: one life of a node with real threads, sockets and signals. main makes another one when the
-// node wants to start again.
+// Daemon: one life of a node with real threads, sockets and signals. main makes another one when
+// the node wants to start again.
 #pragma once
 
 #include <csignal>
@@ -27,8 +27,8 @@ class Daemon {
   Daemon(Config config, NvmDevice* device, Notify* notify);
   ~Daemon();
 
-  // Runs until a signal of `signals` (blocked in every thread), SHUTDOWN, or a wanted restart. `error`
-  // tells why it failed.
+  // Runs until a signal of `signals` (blocked in every thread), SHUTDOWN, or a wanted restart.
+  // `error` tells why it failed.
   DaemonEnd Run(const sigset_t& signals, absl::Status* error);
 
  private:
@@ -41,6 +41,9 @@ class Daemon {
   void Shutdown(bool save);
   void ApplySettings(const Config& config);
   void AddMetrics();
+  void CollectNode(metrics::Collection* out) const;
+  void CollectLog(metrics::Collection* out) const;
+  void CollectReplication(metrics::Collection* out) const;
 
   Config config_;
   NvmDevice* const device_;

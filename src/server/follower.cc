@@ -17,10 +17,10 @@ using replication::StreamState;
 void Follower::PrepareJoin(const JoinPlan& plan, std::function<void(absl::Status)> done) {
   if (plan.adopt || !core_->identity->has_data_set() ||
       core_->identity->manifest().data_set != plan.primary.data_set_id) {
-    // Another seed and perhaps another shard count: the node starts again on an empty set of that kind.
+    // Another seed and perhaps another shard count: the node starts again on an empty set of that
+    // kind.
     base::LogInfo(absl::StrFormat("adopting data set %s with %d shards",
-                                  log::ToHex(plan.primary.data_set_id),
-                                  plan.primary.shard_count));
+                                  log::ToHex(plan.primary.data_set_id), plan.primary.shard_count));
     const absl::Status adopted = core_->identity->AdoptDataSet(plan.primary);
     if (adopted.ok()) {
       core_->restart_wanted.store(true, std::memory_order_release);
@@ -134,14 +134,13 @@ OpResult Follower::LearnStart(ShardId shard, Seq start_seq) {
 }
 
 absl::Status Follower::OpenSyncDirectory() {
-  KVS_ASSIGN_OR_RETURN(sync_->directory, core_->identity->MakeSetDirectory(
-                                             sync_->primary, sync_->start_seqs));
-  KVS_ASSIGN_OR_RETURN(auto log, log::Log::Create(core_->LogOptionsFor(sync_->directory),
-                                                  sync_->start_seqs));
+  KVS_ASSIGN_OR_RETURN(sync_->directory,
+                       core_->identity->MakeSetDirectory(sync_->primary, sync_->start_seqs));
+  KVS_ASSIGN_OR_RETURN(auto log,
+                       log::Log::Create(core_->LogOptionsFor(sync_->directory), sync_->start_seqs));
   KVS_ASSIGN_OR_RETURN(sync_->checkpoint,
                        log::CheckpointWriter::Begin(core_->seams.device, sync_->directory,
-                                                    sync_->primary.data_set_id,
-                                                    sync_->start_seqs));
+                                                    sync_->primary.data_set_id, sync_->start_seqs));
   log->SetPersistEachRound(core_->CountsPersisted());
   core_->SetLog(std::move(log));
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
@@ -347,8 +346,8 @@ void Follower::OnPrimaryClock(uint64_t primary_clock_us) {
 
 void Follower::OnStreamState(StreamState state, Refusal refusal, std::string_view text) {
   state_.store(static_cast<uint8_t>(state), std::memory_order_relaxed);
-  std::string line = absl::StrFormat("link to primary: %s",
-                                     std::string(replication::StreamStateName(state)));
+  std::string line =
+      absl::StrFormat("link to primary: %s", std::string(replication::StreamStateName(state)));
   if (refusal != Refusal::kNone) {
     line += absl::StrFormat(" (refused: %s)", std::string(replication::RefusalName(refusal)));
   }

@@ -1,5 +1,6 @@
-// Follower: what this node does with what its primary sends (docs/protocol.md "Replicas"): own log, own
-// checkpoint in a full sync, shards. Everything on the replication thread, but for what says otherwise.
+// Follower: what this node does with what its primary sends (docs/protocol.md "Replicas"): own log,
+// own checkpoint in a full sync, shards. Everything on the replication thread, but for what says
+// otherwise.
 #pragma once
 
 #include <memory>
@@ -44,8 +45,8 @@ class Follower : public replication::ApplySink {
     uint32_t known = 0;
     std::string directory;
     std::unique_ptr<log::CheckpointWriter> checkpoint;
-    std::vector<Seq> end_seqs;     // kUnknown until OnSnapshotEnd
-    std::vector<Seq> told;         // committed as told
+    std::vector<Seq> end_seqs;  // kUnknown until OnSnapshotEnd
+    std::vector<Seq> told;      // committed as told
     std::vector<bool> verified;
     bool finishing = false;
     std::shared_ptr<Operation> finish;

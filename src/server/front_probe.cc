@@ -14,8 +14,7 @@ absl::StatusOr<std::string> AskReplicationAddress(const std::string& front_addre
                                                   const std::string& password) {
   const size_t colon = front_address.rfind(':');
   if (colon == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("'%s' is not HOST:PORT", front_address));
+    return absl::InvalidArgumentError(absl::StrFormat("'%s' is not HOST:PORT", front_address));
   }
   const std::string host = front_address.substr(0, colon);
   const int port = std::atoi(front_address.c_str() + colon + 1);
@@ -23,16 +22,15 @@ absl::StatusOr<std::string> AskReplicationAddress(const std::string& front_addre
   const std::unique_ptr<redisContext, decltype(&redisFree)> context(
       redisConnectWithTimeout(host.c_str(), port, timeout), &redisFree);
   if (!context || context->err != 0) {
-    return absl::UnavailableError(absl::StrFormat(
-        "%s: %s; REPLICAOF takes the front port of a running kvstored", front_address,
-        std::string(context ? context->errstr : "out of memory")));
+    return absl::UnavailableError(
+        absl::StrFormat("%s: %s; REPLICAOF takes the front port of a running kvstored",
+                        front_address, std::string(context ? context->errstr : "out of memory")));
   }
   redisSetTimeout(context.get(), timeout);
   const auto call = [&](const std::vector<const char*>& words) {
     std::vector<const char*> arguments = words;
     return std::unique_ptr<redisReply, decltype(&freeReplyObject)>(
-        static_cast<redisReply*>(redisCommandArgv(context.get(),
-                                                  static_cast<int>(arguments.size()),
+        static_cast<redisReply*>(redisCommandArgv(context.get(), static_cast<int>(arguments.size()),
                                                   arguments.data(), nullptr)),
         &freeReplyObject);
   };

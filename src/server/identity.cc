@@ -1,5 +1,5 @@
-// What a crash leaves behind: the old meta or the new one. A data set directory that no meta names (a
-// full sync that was not published, an old set whose removal was cut short) is removed at start.
+// What a crash leaves behind: the old meta or the new one. A data set directory that no meta names
+// (a full sync that was not published, an old set whose removal was cut short) is removed at start.
 #include "server/identity.h"
 
 #include <algorithm>
@@ -21,8 +21,7 @@ uint64_t SetNumber(const std::string& name) {
 }
 
 void WarnOfDifferences(const log::Meta& meta, const Config& config) {
-  if (meta.ack != config.replication.ack ||
-      meta.ack_replicas != config.replication.ack_replicas) {
+  if (meta.ack != config.replication.ack || meta.ack_replicas != config.replication.ack_replicas) {
     base::LogWarning(absl::StrFormat(
         "replication.ack/ack_replicas of the configuration (%d/%d) differ from this data "
         "directory's (%d/%d), which count; change them with CONFIG SET",
@@ -88,8 +87,8 @@ absl::StatusOr<std::unique_ptr<Identity>> Identity::Load(NvmDevice* device, cons
   KVS_RETURN_IF_ERROR(identity->RemoveStrayDirectories());
   if (identity->meta_.boot_id != boot_id) {
     // Kept as `same_boot_` for this start; from now on this boot is the one that counts.
-    KVS_RETURN_IF_ERROR(identity->Update(
-        [&](log::Meta* changed) { changed->boot_id = std::string(boot_id); }));
+    KVS_RETURN_IF_ERROR(
+        identity->Update([&](log::Meta* changed) { changed->boot_id = std::string(boot_id); }));
   }
   return identity;
 }
@@ -190,9 +189,8 @@ absl::Status Identity::SetEpochs(const std::vector<replication::EpochEntry>& epo
 }
 
 absl::Status Identity::AdoptDataSet(const replication::NodeFacts& primary) {
-  KVS_ASSIGN_OR_RETURN(
-      const std::string directory,
-      MakeSetDirectory(primary, std::vector<Seq>(primary.shard_count, 0)));
+  KVS_ASSIGN_OR_RETURN(const std::string directory,
+                       MakeSetDirectory(primary, std::vector<Seq>(primary.shard_count, 0)));
   {
     const std::lock_guard lock(mutex_);
     log::Manifest empty;
@@ -237,8 +235,8 @@ absl::Status Identity::PublishSetDirectory(const std::string& directory) {
 
 void Identity::DropSetDirectory(const std::string& directory) {
   if (const absl::Status removed = device_->Remove(directory); !removed.ok()) {
-    base::LogWarning(absl::StrFormat("%s stays behind: %s", directory,
-                                     std::string(removed.message())));
+    base::LogWarning(
+        absl::StrFormat("%s stays behind: %s", directory, std::string(removed.message())));
   }
 }
 

@@ -1,5 +1,6 @@
 // Identity: who this node is and what it has decided, in memory and on the device (docs/protocol.md
-// "History"). The only writer of meta and of the manifest. A change counts when its call has returned.
+// "History"). The only writer of meta and of the manifest. A change counts when its call has
+// returned.
 #pragma once
 
 #include <functional>
@@ -22,9 +23,9 @@ namespace kvstored::server {
 // Thread-safe (one mutex; a change holds it while it persists).
 class Identity {
  public:
-  // Reads meta and manifest, or makes them for a new data directory: a primary's data set is made here,
-  // a replica (replication.primary is set) has none until it adopts one. kDataLoss names file and
-  // remedy.
+  // Reads meta and manifest, or makes them for a new data directory: a primary's data set is made
+  // here, a replica (replication.primary is set) has none until it adopts one. kDataLoss names file
+  // and remedy.
   static absl::StatusOr<std::unique_ptr<Identity>> Load(NvmDevice* device, const Config& config,
                                                         base::Random* random,
                                                         std::string_view boot_id);
@@ -35,7 +36,8 @@ class Identity {
   const Id128& incarnation() const {
     return incarnation_;
   }
-  // Same kernel boot as when this node last served: what was written has not been lost by a power cut.
+  // Same kernel boot as when this node last served: what was written has not been lost by a power
+  // cut.
   bool same_boot() const {
     return same_boot_;
   }

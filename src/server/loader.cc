@@ -58,16 +58,16 @@ absl::Status Loader::OnRecords(ShardId shard, std::span<const record::Record> re
 absl::StatusOr<LoadResult> Loader::Load() {
   const log::Meta meta = core_->identity->meta();
   const log::Manifest manifest = core_->identity->manifest();
-  const uint32_t thread_count =
-      core_->seams.single_threaded ? 1 : std::min(core_->shard_count(), core_->config.server.threads);
+  const uint32_t thread_count = core_->seams.single_threaded
+                                    ? 1
+                                    : std::min(core_->shard_count(), core_->config.server.threads);
   LoadResult result;
   std::vector<Seq> from = manifest.start_seqs;
   std::vector<Seq> checkpoint_end;
   uint64_t newest_us = 0;
   KVS_ASSIGN_OR_RETURN(auto checkpoint,
-                       log::CheckpointReader::OpenNewest(core_->seams.device,
-                                                         meta.data_set_directory,
-                                                         manifest.data_set));
+                       log::CheckpointReader::OpenNewest(
+                           core_->seams.device, meta.data_set_directory, manifest.data_set));
   if (checkpoint) {
     from = checkpoint->facts().StartSeqs();
     checkpoint_end = checkpoint->facts().EndSeqs();

@@ -1,4 +1,5 @@
-// Loader: brings the data set back at start: newest checkpoint, then the log, all shards in parallel.
+// Loader: brings the data set back at start: newest checkpoint, then the log, all shards in
+// parallel.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,8 @@ class Loader : private log::RecoverySink {
  public:
   explicit Loader(NodeCore* core) : core_(core) {
   }
-  // Blocks until everything up to the stored committed watermark is applied and the rest is received
-  // (kept unapplied), and the log is open for appending. Any thread but the shards'.
+  // Blocks until everything up to the stored committed watermark is applied and the rest is
+  // received (kept unapplied), and the log is open for appending. Any thread but the shards'.
   absl::StatusOr<LoadResult> Load();
   // Records handled so far, for progress.
   uint64_t records() const {

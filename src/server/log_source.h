@@ -1,5 +1,5 @@
-// LogSource: where replication takes records that left its backlog (the log's files) and the items of a
-// full sync (the shards' memory).
+// LogSource: where replication takes records that left its backlog (the log's files) and the items
+// of a full sync (the shards' memory).
 #pragma once
 
 #include <map>

@@ -30,8 +30,7 @@ int Serve(const Config& config) {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  absl::StatusOr<std::unique_ptr<NvmDevice>> device =
-      nvm::OpenDiskDevice(config.server.data_dir);
+  absl::StatusOr<std::unique_ptr<NvmDevice>> device = nvm::OpenDiskDevice(config.server.data_dir);
   if (!device.ok()) {
     return Fail(device.status());
   }
@@ -80,9 +79,9 @@ int Main(int argc, char** argv) {
     std::printf("configuration is valid\n");
     return 0;
   }
-  base::InitLog(config->server.log_format == "json" ? base::LogFormat::kJson
-                                                    : base::LogFormat::kText,
-                config->server.log_level);
+  base::InitLog(
+      config->server.log_format == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
+      config->server.log_level);
   return Serve(*config);
 }
 

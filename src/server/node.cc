@@ -55,11 +55,16 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seam
       absl::StrFormat("%s:%d", core.config.replication.bind, core.config.replication.port);
   options.secret = std::move(secret);
   options.shard_count = core.shard_count();
-  options.lane_count_max = static_cast<uint16_t>(
-      std::min<uint32_t>(core.config.replication.lanes, core.shard_count()));
+  options.lane_count_max =
+      static_cast<uint16_t>(std::min<uint32_t>(core.config.replication.lanes, core.shard_count()));
   options.lanes = options.lane_count_max;
   options.link_timeout_us = static_cast<int64_t>(core.config.replication.link_timeout_us);
   options.random_seed = core.random.Next();
+#ifdef KVS_TEST_SWITCHES
+  if (seams.tune_replication) {
+    seams.tune_replication(&options);
+  }
+#endif
   core.replication = std::make_unique<replication::Replication>(
       options, seams.fabric, seams.clock, node->roles_.get(), node->follower_.get(),
       node->source_.get(), [threads = core.threads.get()](ShardId shard) {
@@ -119,8 +124,7 @@ void Node::MakeShards() {
   for (uint32_t i = 0; i < core->threads->thread_count(); ++i) {
     core->threads->thread(i)->SetSafeSource([core](ShardId shard) {
       // A replica's watermark is what its primary told.
-      return core->gate.role.load(std::memory_order_relaxed) ==
-                     static_cast<uint8_t>(Role::kPrimary)
+      return core->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)
                  ? core->SafeSeq(shard)
                  : 0;
     });

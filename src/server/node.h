@@ -1,8 +1,8 @@
-// Node: one kvstored, without its front and its threads: it can be run by real threads (server/daemon)
-// or stepped by the simulator. Wires log, replication, shards and roles together.
+// Node: one kvstored, without its front and its threads: it can be run by real threads
+// (server/daemon) or stepped by the simulator. Wires log, replication, shards and roles together.
 //
-// A node whose restart_wanted() turns true has persisted a change of role or data set that goes through
-// start-up: whoever runs it destroys it and makes a new one on the same device.
+// A node whose restart_wanted() turns true has persisted a change of role or data set that goes
+// through start-up: whoever runs it destroys it and makes a new one on the same device.
 #pragma once
 
 #include <atomic>
@@ -52,8 +52,8 @@ class Node : public command::NodeApi, private log::LogListener {
   // Segments ahead, pool chunks ahead, checkpoints.
   bool StepBackground();
 
-  // Orderly end: no more writes, everything persisted, a checkpoint unless nosave. The threads still
-  // run; poll the flag.
+  // Orderly end: no more writes, everything persisted, a checkpoint unless nosave. The threads
+  // still run; poll the flag.
   void BeginShutdown(bool save, std::shared_ptr<std::atomic<bool>> finished);
 
   shard::ThreadSet* threads() {
@@ -76,7 +76,8 @@ class Node : public command::NodeApi, private log::LogListener {
   std::function<void(const Config& config)> on_config;
   // Sections of INFO that the front knows, per section.
   std::function<std::string(std::string_view section)> front_section;
-  // Asks a front port for its node's replication address (REPLICAOF); blocking, on the background thread.
+  // Asks a front port for its node's replication address (REPLICAOF); blocking, on the background
+  // thread.
   std::function<absl::StatusOr<std::string>(const std::string& front_address)> ask_front;
 
   // May it serve? And the text that says why not (readyz, systemd).
@@ -124,6 +125,12 @@ class Node : public command::NodeApi, private log::LogListener {
   void ControlMembers(const ControlRequest& request, const ControlDone& done);
   void ControlReplicaOf(const ControlRequest& request, const ControlDone& done);
   absl::Status ApplyConfig(const Config& next, const std::vector<std::string>& changed);
+  std::string InfoServer();
+  std::string InfoMemory();
+  std::string InfoPersistence();
+  std::string InfoStats();
+  std::string InfoReplication();
+  std::string InfoCpu();
   Id128 FindStore(const std::string& name) const;
 
   std::unique_ptr<Identity> identity_;

@@ -59,8 +59,9 @@ void Node::Control(std::vector<std::string> words, ControlDone done) {
     case Verb::kJoin:
     case Verb::kMemberDrop:
     case Verb::kMemberReplace:
-      core_->replication->Post(
-          [this, request = *request, done = std::move(done)] { ControlOnReplication(request, done); });
+      core_->replication->Post([this, request = *request, done = std::move(done)] {
+        ControlOnReplication(request, done);
+      });
       return;
   }
 }
@@ -108,8 +109,8 @@ Id128 Node::FindStore(const std::string& name) const {
 void Node::ControlMembers(const ControlRequest& request, const ControlDone& done) {
   const Id128 member = FindStore(request.member);
   if (member.empty()) {
-    done(absl::NotFoundError(absl::StrFormat("no member or replica '%s'; see kvctl member list",
-                                             request.member)));
+    done(absl::NotFoundError(
+        absl::StrFormat("no member or replica '%s'; see kvctl member list", request.member)));
     return;
   }
   if (request.verb == Verb::kMemberReplace) {
@@ -193,8 +194,8 @@ absl::Status Node::ApplyConfig(const Config& next, const std::vector<std::string
     core_->replication->Post([this, ack, ack_replicas] {
       core_->replication->SetAck(ack, ack_replicas, false, [](const absl::Status& status) {
         if (!status.ok()) {
-          base::LogWarning(absl::StrFormat("CONFIG SET replication.ack: %s",
-                                           std::string(status.message())));
+          base::LogWarning(
+              absl::StrFormat("CONFIG SET replication.ack: %s", std::string(status.message())));
         }
       });
     });

@@ -23,8 +23,8 @@ NodeCore::NodeCore(Config node_config, NodeSeams node_seams, Identity* node_iden
       pool(PoolOptions(config)),
       digester(node_identity->manifest().seed) {
   log_sync.store(static_cast<uint8_t>(config.log.sync), std::memory_order_relaxed);
-  const uint32_t shards = identity->has_data_set() ? identity->manifest().shard_count
-                                                   : config.server.shards;
+  const uint32_t shards =
+      identity->has_data_set() ? identity->manifest().shard_count : config.server.shards;
   threads = std::make_unique<shard::ThreadSet>(std::min(config.server.threads, shards), shards,
                                                &record_clock);
   last_checksum = std::vector<std::atomic<uint32_t>>(shards);
@@ -61,7 +61,10 @@ Seq NodeCore::SafeSeq(ShardId shard) const {
   if (current == nullptr) {
     return 0;
   }
-  const Seq local = CountsPersisted() ? current->persisted(shard) : current->written(shard);
+  Seq local = CountsPersisted() ? current->persisted(shard) : current->written(shard);
+#ifdef KVS_TEST_SWITCHES
+  local = seams.plant_ack_before_persist ? current->appended(shard) : local;
+#endif
   return std::min(local, replication->progress().MemberFloor(shard));
 }
 

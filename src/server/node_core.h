@@ -1,5 +1,5 @@
-// NodeCore: the parts of a node that its roles, its follower side and its commands share. Built by Node
-// in this order, destroyed in the reverse one. Nothing here decides anything.
+// NodeCore: the parts of a node that its roles, its follower side and its commands share. Built by
+// Node in this order, destroyed in the reverse one. Nothing here decides anything.
 #pragma once
 
 #include <atomic>
@@ -34,6 +34,12 @@ struct NodeSeams {
   uint64_t random_seed = 0;
   // Nobody runs the shard threads while Start() works: recovery applies on the caller's thread.
   bool single_threaded = false;
+#ifdef KVS_TEST_SWITCHES
+  // The simulator's: smaller rings, planted bugs.
+  std::function<void(replication::ReplicationOptions*)> tune_replication;
+  bool plant_ack_before_persist = false;
+  bool plant_half_transaction = false;
+#endif
 };
 
 class NodeCore {
@@ -42,8 +48,8 @@ class NodeCore {
   ~NodeCore();
 
   // The current log; null before recovery. Another one takes its place only while this node is a
-  // replica in full sync, when no shard thread writes; old ones live until the node ends, so a pointer
-  // read by another thread stays good.
+  // replica in full sync, when no shard thread writes; old ones live until the node ends, so a
+  // pointer read by another thread stays good.
   log::Log* log() const {
     return log_.load(std::memory_order_acquire);
   }
@@ -52,8 +58,7 @@ class NodeCore {
 
   // What local persistence means under the current level (P5).
   bool CountsPersisted() const {
-    return gate.ack.load(std::memory_order_relaxed) ==
-               static_cast<uint8_t>(AckLevel::kPersisted) ||
+    return gate.ack.load(std::memory_order_relaxed) == static_cast<uint8_t>(AckLevel::kPersisted) ||
            log_sync.load(std::memory_order_relaxed) == static_cast<uint8_t>(LogSync::kAlways);
   }
   // The lowest watermark that the acknowledgement level asks for (P6). Any thread.

@@ -130,105 +130,127 @@ command::NodeApi::RoleFacts Node::RoleNow() {
   return facts;
 }
 
+std::string Node::InfoServer() {
+  utsname system{};
+  ::uname(&system);
+  const int64_t uptime_s = (core_->now_us() - start_us_) / 1'000'000;
+  return Line("redis_version", "7.2.0") + Line("kvstored_version", KVS_VERSION) +
+         Line("redis_mode", "standalone") +
+         Line("os", absl::StrFormat("%s %s %s", system.sysname, system.release, system.machine)) +
+         Line("arch_bits", "64") + Line("multiplexing_api", "epoll") +
+         Line("process_id", static_cast<uint64_t>(::getpid())) +
+         Line("run_id", Hex40(core_->identity->incarnation())) +
+         Line("tcp_port", uint64_t{core_->config.server.port}) +
+         Line("uptime_in_seconds", static_cast<uint64_t>(uptime_s)) +
+         Line("uptime_in_days", static_cast<uint64_t>(uptime_s / 86400)) +
+         Line("threads", uint64_t{core_->threads->thread_count()}) +
+         Line("shards", uint64_t{core_->shard_count()});
+}
+
+std::string Node::InfoMemory() {
+  const memory::PoolCounters pool = core_->pool.counters();
+  const uint64_t resident = ResidentBytes();
+  const uint64_t used = static_cast<uint64_t>(std::max<int64_t>(core_->pool.charged_bytes(), 0));
+  return Line("used_memory", used) + Line("used_memory_human", HumanBytes(used)) +
+         Line("used_memory_rss", resident) + Line("used_memory_rss_human", HumanBytes(resident)) +
+         Line("used_memory_peak", std::max(used, resident)) +
+         Line("maxmemory", core_->pool.max_bytes()) +
+         Line("maxmemory_human", HumanBytes(core_->pool.max_bytes())) +
+         Line("maxmemory_policy", "noeviction") +
+         Line("mem_fragmentation_ratio",
+              absl::StrFormat(
+                  "%.2f",
+                  used == 0 ? 1.0 : static_cast<double>(resident) / static_cast<double>(used))) +
+         Line("mem_allocator", "slab") + Line("pool_mapped_bytes", pool.mapped_bytes) +
+         Line("pool_used_bytes", pool.used_bytes);
+}
+
+std::string Node::InfoPersistence() {
+  const log::Log* log = core_->log();
+  const uint64_t log_bytes = log == nullptr ? 0 : log->segments().TotalBytes();
+  return Line("loading", core_->gate.loading.load(std::memory_order_relaxed) ? "1" : "0") +
+         Line("nvm_kind", KindName(core_->seams.device->kind())) +
+         Line("rdb_changes_since_last_save", "0") +
+         Line("rdb_bgsave_in_progress", checkpoints_->running() ? "1" : "0") +
+         Line("rdb_last_save_time", static_cast<uint64_t>(LastSaveUnixSeconds())) +
+         Line("rdb_last_bgsave_status", checkpoints_->last_failed() ? "err" : "ok") +
+         Line("aof_enabled", "1") + Line("aof_rewrite_in_progress", "0") +
+         Line("aof_last_write_status", log != nullptr && log->failed() ? "err" : "ok") +
+         Line("log_bytes", log_bytes);
+}
+
+std::string Node::InfoStats() {
+  const replication::ReplicationCounters counters = report().counters;
+  return Line("sync_full", counters.full_syncs) + Line("sync_partial_ok", counters.links_accepted) +
+         Line("sync_partial_err", "0");
+}
+
+std::string Node::InfoReplication() {
+  const RoleFacts role = RoleNow();
+  const Report now = report();
+  std::string lines;
+  if (role.role == Role::kReplica) {
+    const bool up = role.link_state == "connected";
+    lines = Line("role", "slave") + Line("master_host", role.primary_host) +
+            Line("master_port", uint64_t{role.primary_port}) +
+            Line("master_link_status", up ? "up" : "down") +
+            Line("master_last_io_seconds_ago", "0") +
+            Line("master_sync_in_progress",
+                 now.follow.state == replication::StreamState::kFullSync ? "1" : "0") +
+            Line("slave_read_repl_offset", role.offset) + Line("slave_repl_offset", role.offset);
+    if (!up) {
+      const int64_t down_us = core_->now_us() - now.follow.last_heard_us;
+      lines += Line("master_link_down_since_seconds",
+                    static_cast<uint64_t>(std::max<int64_t>(down_us, 0) / 1'000'000));
+    }
+    lines += Line("slave_priority", "100") + Line("slave_read_only", "1") +
+             Line("replica_announced", "1");
+  } else {
+    lines = Line("role", "master");
+  }
+  lines += Line("connected_slaves", uint64_t{role.replicas.size()});
+  uint64_t index = 0;
+  for (const ReplicaFacts& replica : role.replicas) {
+    lines += absl::StrFormat("slave%d:ip=%s,port=%d,state=%s,offset=%d,lag=0,member=%s\r\n",
+                             index++, replica.host, replica.port,
+                             replica.state == "streaming" ? "online" : replica.state,
+                             replica.offset, replica.member ? "yes" : "no");
+  }
+  return lines + Line("master_failover_state", "no-failover") +
+         Line("master_replid", Hex40(core_->identity->meta().data_set)) +
+         Line("master_repl_offset", role.offset) + Line("second_repl_offset", "-1") +
+         Line("repl_backlog_active", "1") +
+         Line("epoch", uint64_t{core_->gate.epoch.load(std::memory_order_relaxed)});
+}
+
+std::string Node::InfoCpu() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return Line("used_cpu_sys",
+              absl::StrFormat("%d.%06d", usage.ru_stime.tv_sec, usage.ru_stime.tv_usec)) +
+         Line("used_cpu_user",
+              absl::StrFormat("%d.%06d", usage.ru_utime.tv_sec, usage.ru_utime.tv_usec));
+}
+
 std::string Node::InfoSection(std::string_view section) {
   std::string text = front_section ? front_section(section) : std::string();
   if (section == "server") {
-    utsname system{};
-    ::uname(&system);
-    const int64_t uptime_s = (core_->now_us() - start_us_) / 1'000'000;
-    return Line("redis_version", "7.2.0") + Line("kvstored_version", KVS_VERSION) +
-           Line("redis_mode", "standalone") +
-           Line("os", absl::StrFormat("%s %s %s", system.sysname, system.release, system.machine)) +
-           Line("arch_bits", "64") + Line("multiplexing_api", "epoll") +
-           Line("process_id", static_cast<uint64_t>(::getpid())) +
-           Line("run_id", Hex40(core_->identity->incarnation())) +
-           Line("tcp_port", uint64_t{core_->config.server.port}) +
-           Line("uptime_in_seconds", static_cast<uint64_t>(uptime_s)) +
-           Line("uptime_in_days", static_cast<uint64_t>(uptime_s / 86400)) +
-           Line("threads", uint64_t{core_->threads->thread_count()}) +
-           Line("shards", uint64_t{core_->shard_count()}) + text;
+    return InfoServer() + text;
   }
   if (section == "memory") {
-    const memory::PoolCounters pool = core_->pool.counters();
-    const uint64_t resident = ResidentBytes();
-    const uint64_t used = static_cast<uint64_t>(std::max<int64_t>(core_->pool.charged_bytes(), 0));
-    return Line("used_memory", used) + Line("used_memory_human", HumanBytes(used)) +
-           Line("used_memory_rss", resident) +
-           Line("used_memory_rss_human", HumanBytes(resident)) +
-           Line("used_memory_peak", std::max(used, resident)) +
-           Line("maxmemory", core_->pool.max_bytes()) +
-           Line("maxmemory_human", HumanBytes(core_->pool.max_bytes())) +
-           Line("maxmemory_policy", "noeviction") +
-           Line("mem_fragmentation_ratio",
-                absl::StrFormat("%.2f", used == 0 ? 1.0
-                                                  : static_cast<double>(resident) /
-                                                        static_cast<double>(used))) +
-           Line("mem_allocator", "slab") + Line("pool_mapped_bytes", pool.mapped_bytes) +
-           Line("pool_used_bytes", pool.used_bytes) + text;
+    return InfoMemory() + text;
   }
   if (section == "persistence") {
-    const log::Log* log = core_->log();
-    const uint64_t log_bytes = log == nullptr ? 0 : log->segments().TotalBytes();
-    return Line("loading", core_->gate.loading.load(std::memory_order_relaxed) ? "1" : "0") +
-           Line("nvm_kind", KindName(core_->seams.device->kind())) +
-           Line("rdb_changes_since_last_save", "0") +
-           Line("rdb_bgsave_in_progress", checkpoints_->running() ? "1" : "0") +
-           Line("rdb_last_save_time", static_cast<uint64_t>(LastSaveUnixSeconds())) +
-           Line("rdb_last_bgsave_status", checkpoints_->last_failed() ? "err" : "ok") +
-           Line("aof_enabled", "1") + Line("aof_rewrite_in_progress", "0") +
-           Line("aof_last_write_status", log != nullptr && log->failed() ? "err" : "ok") +
-           Line("log_bytes", log_bytes) + text;
+    return InfoPersistence() + text;
   }
   if (section == "stats") {
-    const replication::ReplicationCounters counters = report().counters;
-    return text + Line("sync_full", counters.full_syncs) +
-           Line("sync_partial_ok", counters.links_accepted) + Line("sync_partial_err", "0");
+    return text + InfoStats();
   }
   if (section == "replication") {
-    const RoleFacts role = RoleNow();
-    const Report now = report();
-    std::string lines;
-    if (role.role == Role::kReplica) {
-      const bool up = role.link_state == "connected";
-      lines = Line("role", "slave") + Line("master_host", role.primary_host) +
-              Line("master_port", uint64_t{role.primary_port}) +
-              Line("master_link_status", up ? "up" : "down") +
-              Line("master_last_io_seconds_ago", "0") +
-              Line("master_sync_in_progress",
-                   now.follow.state == replication::StreamState::kFullSync ? "1" : "0") +
-              Line("slave_read_repl_offset", role.offset) + Line("slave_repl_offset", role.offset);
-      if (!up) {
-        const int64_t down_us = core_->now_us() - now.follow.last_heard_us;
-        lines += Line("master_link_down_since_seconds",
-                      static_cast<uint64_t>(std::max<int64_t>(down_us, 0) / 1'000'000));
-      }
-      lines += Line("slave_priority", "100") + Line("slave_read_only", "1") +
-               Line("replica_announced", "1");
-    } else {
-      lines = Line("role", "master");
-    }
-    lines += Line("connected_slaves", uint64_t{role.replicas.size()});
-    uint64_t index = 0;
-    for (const ReplicaFacts& replica : role.replicas) {
-      lines += absl::StrFormat("slave%d:ip=%s,port=%d,state=%s,offset=%d,lag=0,member=%s\r\n",
-                               index++, replica.host, replica.port,
-                               replica.state == "streaming" ? "online" : replica.state,
-                               replica.offset, replica.member ? "yes" : "no");
-    }
-    return lines + Line("master_failover_state", "no-failover") +
-           Line("master_replid", Hex40(core_->identity->meta().data_set)) +
-           Line("master_repl_offset", role.offset) + Line("second_repl_offset", "-1") +
-           Line("repl_backlog_active", "1") +
-           Line("epoch", uint64_t{core_->gate.epoch.load(std::memory_order_relaxed)}) + text;
+    return InfoReplication() + text;
   }
   if (section == "cpu") {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return Line("used_cpu_sys", absl::StrFormat("%d.%06d", usage.ru_stime.tv_sec,
-                                                usage.ru_stime.tv_usec)) +
-           Line("used_cpu_user", absl::StrFormat("%d.%06d", usage.ru_utime.tv_sec,
-                                                 usage.ru_utime.tv_usec)) +
-           text;
+    return InfoCpu() + text;
   }
   return text;
 }

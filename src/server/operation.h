@@ -1,6 +1,6 @@
-// Operation: a control procedure (promotion, full sync, checkpoint, ...) as a list of steps, each polled
-// until it is done. Steps never block, so one thread can run several operations beside its other work,
-// and the simulator can run a whole cluster on one thread.
+// Operation: a control procedure (promotion, full sync, checkpoint, ...) as a list of steps, each
+// polled until it is done. Steps never block, so one thread can run several operations beside its
+// other work, and the simulator can run a whole cluster on one thread.
 #pragma once
 
 #include <deque>

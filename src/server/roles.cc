@@ -1,4 +1,5 @@
-// What this node tells of itself and persists for others; taking up a role at start; the gate's flags.
+// What this node tells of itself and persists for others; taking up a role at start; the gate's
+// flags.
 #include "server/roles.h"
 
 #include <algorithm>
@@ -35,8 +36,7 @@ NodeFacts Roles::Facts() {
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     const Seq end = log != nullptr ? log->appended(shard) : 0;
     facts.ends.push_back(
-        {.end = end,
-         .last_checksum = core_->last_checksum[shard].load(std::memory_order_relaxed)});
+        {.end = end, .last_checksum = core_->last_checksum[shard].load(std::memory_order_relaxed)});
     facts.committed.push_back(
         core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed());
     facts.log_start.push_back(log != nullptr ? log->segments().OldestStart()[shard] + 1 : 1);
@@ -51,8 +51,7 @@ MemberSet Roles::MembersFromMeta() const {
                 .ack_replicas = meta.ack_replicas,
                 .members = {}};
   for (const log::Member& member : meta.members) {
-    set.members.push_back(
-        {.store_id = member.store, .address = member.address, .front_port = 0});
+    set.members.push_back({.store_id = member.store, .address = member.address, .front_port = 0});
   }
   return set;
 }
@@ -65,9 +64,9 @@ void Roles::PersistMembers(const MemberSet& members, replication::NodeState::Don
     meta->members.clear();
     for (const replication::Member& member : members.members) {
       meta->members.push_back({.store = member.store_id, .address = member.address});
-      const bool known = std::any_of(
-          meta->known_nodes.begin(), meta->known_nodes.end(),
-          [&](const log::Member& node) { return node.store == member.store_id; });
+      const bool known =
+          std::any_of(meta->known_nodes.begin(), meta->known_nodes.end(),
+                      [&](const log::Member& node) { return node.store == member.store_id; });
       if (!known) {
         meta->known_nodes.push_back({.store = member.store_id, .address = member.address});
       }
@@ -102,8 +101,8 @@ void Roles::PersistPromise(uint32_t epoch_number, replication::NodeState::Done d
 
 void Roles::OnAlarm(replication::Refusal refusal, const std::string& text) {
   static base::LogLimiter limiter(10'000'000);
-  limiter.Warning(absl::StrFormat("ALARM %s: %s",
-                                  std::string(replication::RefusalName(refusal)), text));
+  limiter.Warning(
+      absl::StrFormat("ALARM %s: %s", std::string(replication::RefusalName(refusal)), text));
 }
 
 void Roles::RequestRestart() {
@@ -114,8 +113,8 @@ void Roles::RequestRestart() {
 bool Roles::StepAside(const NodeFacts& newer, const std::string& address) {
   const std::vector<replication::EpochEntry> own =
       ToReplication(core_->identity->manifest().epochs);
-  if (newer.data_set_id != core_->identity->meta().data_set ||
-      newer.epochs.size() <= own.size() || !replication::ContainsNewestOf(newer.epochs, own)) {
+  if (newer.data_set_id != core_->identity->meta().data_set || newer.epochs.size() <= own.size() ||
+      !replication::ContainsNewestOf(newer.epochs, own)) {
     return false;
   }
   base::LogWarning(absl::StrFormat(
@@ -192,8 +191,7 @@ void Roles::StartReplica() {
   const log::Meta meta = core_->identity->meta();
   if (meta.ack == AckLevel::kReceived && meta.promotable) {
     // What was received but not persisted may be gone with the last life of this process (P19).
-    const absl::Status saved =
-        core_->identity->Update([](log::Meta* m) { m->promotable = false; });
+    const absl::Status saved = core_->identity->Update([](log::Meta* m) { m->promotable = false; });
     if (!saved.ok()) {
       StepDown(saved);
       return;
@@ -212,12 +210,11 @@ void Roles::StartReplica() {
 }
 
 void Roles::Tick() {
-  const bool primary = core_->gate.role.load(std::memory_order_relaxed) ==
-                       static_cast<uint8_t>(Role::kPrimary);
+  const bool primary =
+      core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary);
   if (primary && core_->gate.writable.load(std::memory_order_relaxed)) {
     const MemberSet set = core_->replication->members();
-    const bool incomplete =
-        set.ack != AckLevel::kNone && set.members.size() < set.ack_replicas;
+    const bool incomplete = set.ack != AckLevel::kNone && set.members.size() < set.ack_replicas;
     const int64_t since_us = core_->replication->progress().silent_since_us();
     const bool silent =
         since_us != 0 && core_->now_us() - since_us >=
@@ -237,15 +234,15 @@ void Roles::Announce() {
   }
   announcing_ = true;
   announce_us_ = core_->now_us() + 1'000'000;
-  core_->replication->AskPeers(
-      unannounced_, PeerQuestion::kAnnounce, 0, 2'000'000, [this](std::vector<PeerAnswer> answers) {
-        announcing_ = false;
-        for (const PeerAnswer& answer : answers) {
-          if (answer.status.ok()) {
-            std::erase(unannounced_, answer.address);
-          }
-        }
-      });
+  core_->replication->AskPeers(unannounced_, PeerQuestion::kAnnounce, 0, 2'000'000,
+                               [this](std::vector<PeerAnswer> answers) {
+                                 announcing_ = false;
+                                 for (const PeerAnswer& answer : answers) {
+                                   if (answer.status.ok()) {
+                                     std::erase(unannounced_, answer.address);
+                                   }
+                                 }
+                               });
 }
 
 std::vector<std::string> Roles::KnownAddresses() const {

@@ -1,5 +1,5 @@
-// Roles: who this node is to the others: start-up as primary or replica, promotion, demotion, members
-// (docs/protocol.md "History" and "Who serves"). Everything on the replication thread.
+// Roles: who this node is to the others: start-up as primary or replica, promotion, demotion,
+// members (docs/protocol.md "History" and "Who serves"). Everything on the replication thread.
 #pragma once
 
 #include <functional>
@@ -65,6 +65,8 @@ class Roles : public replication::NodeState {
   void AddOpenEpoch(Operation* operation);
   void AddCut(Operation* operation);
   Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss) const;
+  absl::Status MayPromote(bool accept_loss) const;
+  absl::Status PersistPromotion(std::optional<uint32_t> ack_replicas);
   replication::MemberSet MembersFromMeta() const;
   std::vector<std::string> KnownAddresses() const;
   bool ReadsAllowed() const;

@@ -20,54 +20,78 @@ Progress Roles::CheckPeers(const std::vector<PeerAnswer>& answers, bool accept_l
     }
     const replication::NodeFacts& peer = answer.facts;
     if (peer.epochs.size() > own.size() && replication::ContainsNewestOf(peer.epochs, own)) {
-      return Progress::Failed(absl::FailedPreconditionError(absl::StrFormat(
-          "%s knows a newer epoch (%d); promote that node or follow it", answer.address,
-          peer.epochs.back().epoch.number)));
+      return Progress::Failed(absl::FailedPreconditionError(
+          absl::StrFormat("%s knows a newer epoch (%d); promote that node or follow it",
+                          answer.address, peer.epochs.back().epoch.number)));
     }
     for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
       const Seq end = core_->log()->appended(shard);
       if (peer.epochs == own && peer.ends.size() > shard && peer.ends[shard].end > end) {
-        return Progress::Failed(absl::FailedPreconditionError(absl::StrFormat(
-            "%s has a longer log (shard %d: seq %d, here %d); promote that node, or demote it first "
-            "if it is the primary",
-            answer.address, shard, peer.ends[shard].end, end)));
+        return Progress::Failed(absl::FailedPreconditionError(
+            absl::StrFormat("%s has a longer log (shard %d: seq %d, here %d); promote that node, "
+                            "or demote it first "
+                            "if it is the primary",
+                            answer.address, shard, peer.ends[shard].end, end)));
       }
     }
   }
   return Progress::Done();
 }
 
-void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done done) {
+absl::Status Roles::MayPromote(bool accept_loss) const {
   const log::Meta meta = core_->identity->meta();
   if (meta.role == Role::kPrimary) {
-    done(absl::FailedPreconditionError("this node is the primary already"));
-    return;
+    return absl::FailedPreconditionError("this node is the primary already");
   }
   if (busy_) {
-    done(absl::UnavailableError("another change of role is under way"));
-    return;
+    return absl::UnavailableError("another change of role is under way");
   }
   if (core_->log() == nullptr || core_->gate.loading.load(std::memory_order_relaxed)) {
-    done(absl::FailedPreconditionError(
-        "this node holds no complete data set (loading or full sync)"));
-    return;
+    return absl::FailedPreconditionError(
+        "this node holds no complete data set (loading or full sync)");
   }
   if (!meta.promotable && !accept_loss) {
-    done(absl::FailedPreconditionError(
+    return absl::FailedPreconditionError(
         "this node may lack acknowledged writes (it is no member of the set whose writes were "
-        "acknowledged); --accept-loss promotes it all the same"));
+        "acknowledged); --accept-loss promotes it all the same");
+  }
+  return absl::OkStatus();
+}
+
+// Role, set and count are one change: a crash leaves the replica or the primary, never a mixture.
+absl::Status Roles::PersistPromotion(std::optional<uint32_t> ack_replicas) {
+  return core_->identity->Update([&](log::Meta* m) {
+    m->role = Role::kPrimary;
+    const auto same_address = [&](const log::Member& node) {
+      return node.address == m->primary_address;
+    };
+    if (!m->primary_address.empty() &&
+        std::none_of(m->known_nodes.begin(), m->known_nodes.end(), same_address)) {
+      m->known_nodes.push_back({.store = {}, .address = m->primary_address});
+    }
+    m->primary_address.clear();
+    m->ack_replicas = ack_replicas.value_or(m->ack_replicas);
+    std::erase_if(m->members, [&](const log::Member& member) { return member.store == m->store; });
+    if (m->members.size() > m->ack_replicas) {
+      m->members.resize(m->ack_replicas);
+    }
+    m->promotable = false;
+  });
+}
+
+void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done done) {
+  if (absl::Status may = MayPromote(accept_loss); !may.ok()) {
+    done(std::move(may));
     return;
   }
   busy_ = true;
   auto operation = std::make_shared<Operation>("promote", [this, done](const absl::Status& status) {
     busy_ = false;
-    if (!status.ok()) {
+    const log::Meta now = core_->identity->meta();
+    if (!status.ok() && now.role == Role::kReplica && !now.primary_address.empty() &&
+        !core_->replication->follow_status().active) {
       // The old stream may be closed already: go on as the replica that meta says we are.
-      const log::Meta now = core_->identity->meta();
-      if (now.role == Role::kReplica && !now.primary_address.empty() &&
-          !core_->replication->follow_status().active) {
-        core_->replication->FollowPrimary(now.primary_address, false);
-      }
+      core_->replication->FollowPrimary(now.primary_address, false);
     }
     done(status);
   });
@@ -82,38 +106,13 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
     return Progress::Done();
   });
   operation->Then([answered] { return *answered ? Progress::Done() : Progress::Again(); });
-  operation->Then(
-      [this, answers, accept_loss] { return CheckPeers(*answers, accept_loss); });
+  operation->Then([this, answers, accept_loss] { return CheckPeers(*answers, accept_loss); });
   operation->Then([this] {
     core_->replication->FenceAndStop("promotion");
     return Progress::Done();
   });
   AddCut(operation.get());
-  operation->Then([this, ack_replicas] {
-    // Role, set and count are one change: a crash leaves the replica or the primary, never a mixture.
-    return Progress::From(core_->identity->Update([&](log::Meta* m) {
-      m->role = Role::kPrimary;
-      if (!m->primary_address.empty()) {
-        const bool known =
-            std::any_of(m->known_nodes.begin(), m->known_nodes.end(), [&](const log::Member& n) {
-              return n.address == m->primary_address;
-            });
-        if (!known) {
-          m->known_nodes.push_back({.store = {}, .address = m->primary_address});
-        }
-        m->primary_address.clear();
-      }
-      if (ack_replicas.has_value()) {
-        m->ack_replicas = *ack_replicas;
-      }
-      std::erase_if(m->members,
-                    [&](const log::Member& member) { return member.store == m->store; });
-      if (m->members.size() > m->ack_replicas) {
-        m->members.resize(m->ack_replicas);
-      }
-      m->promotable = false;
-    }));
-  });
+  operation->Then([this, ack_replicas] { return Progress::From(PersistPromotion(ack_replicas)); });
   AddOpenEpoch(operation.get());
   core_->Run(std::move(operation));
 }
@@ -171,14 +170,14 @@ void Roles::DropMember(const Id128& store, bool force, Done done) {
     return;
   }
   if (!force) {
-    done(absl::FailedPreconditionError(
-        "the member does not answer, so it keeps its right to be promoted: --force drops it all the "
-        "same; never promote it afterwards"));
+    done(
+        absl::FailedPreconditionError("the member does not answer, so it keeps its right to be "
+                                      "promoted: --force drops it all the "
+                                      "same; never promote it afterwards"));
     return;
   }
   done(core_->identity->Update([&](log::Meta* meta) {
-    std::erase_if(meta->members,
-                  [&](const log::Member& member) { return member.store == store; });
+    std::erase_if(meta->members, [&](const log::Member& member) { return member.store == store; });
     ++meta->members_version;
   }));
 }
@@ -196,8 +195,8 @@ void Roles::Follow(const std::string& address, bool discard_local_data, Done don
       m->promotable = false;
     });
     done(saved);
-    if (saved.ok() && core_->gate.role.load(std::memory_order_relaxed) ==
-                          static_cast<uint8_t>(Role::kPrimary)) {
+    if (saved.ok() &&
+        core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
       RequestRestart();
       return;
     }

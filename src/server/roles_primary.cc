@@ -91,13 +91,12 @@ Progress Roles::AskMembers(Consultation* consultation) {
     return Progress::Done();
   }
   consultation->asking = true;
-  core_->replication->AskPeers(
-      consultation->addresses, PeerQuestion::kWhoAreYou, 0, 2'000'000,
-      [consultation](std::vector<PeerAnswer> answers) {
-        consultation->answers = std::move(answers);
-        consultation->asking = false;
-        consultation->answered = true;
-      });
+  core_->replication->AskPeers(consultation->addresses, PeerQuestion::kWhoAreYou, 0, 2'000'000,
+                               [consultation](std::vector<PeerAnswer> answers) {
+                                 consultation->answers = std::move(answers);
+                                 consultation->asking = false;
+                                 consultation->answered = true;
+                               });
   return Progress::Again();
 }
 
@@ -112,11 +111,11 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
       ToReplication(core_->identity->manifest().epochs);
   std::vector<PeerAnswer> members;
   for (const log::Member& member : meta.members) {
-    const auto found = std::find_if(
-        consultation->answers.begin(), consultation->answers.end(), [&](const PeerAnswer& a) {
-          return a.status.ok() && a.facts.store_id == member.store &&
-                 a.facts.data_set_id == meta.data_set;
-        });
+    const auto found = std::find_if(consultation->answers.begin(), consultation->answers.end(),
+                                    [&](const PeerAnswer& a) {
+                                      return a.status.ok() && a.facts.store_id == member.store &&
+                                             a.facts.data_set_id == meta.data_set;
+                                    });
     if (found == consultation->answers.end()) {
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning(absl::StrFormat(
@@ -165,8 +164,8 @@ Progress Roles::FetchTails(Consultation* consultation) {
           core_->log()->Wake();
           const uint32_t owner = core_->threads->OwnerOf(shard);
           shard::ShardThread* thread = core_->threads->thread(owner);
-          core_->threads->RunOn(
-              owner, [thread, shard, batch] { thread->shard(shard)->Receive(batch); });
+          core_->threads->RunOn(owner,
+                                [thread, shard, batch] { thread->shard(shard)->Receive(batch); });
           return true;
         },
         [consultation](absl::Status status) {
@@ -192,8 +191,8 @@ Progress Roles::AskPromises(Consultation* consultation) {
       addresses.push_back(answer.address);
     }
     // Kept before it is asked for: the epoch that we open has exactly this number or a higher one.
-    const absl::Status saved = core_->identity->Update(
-        [&](log::Meta* meta) { meta->promise = consultation->number - 1; });
+    const absl::Status saved =
+        core_->identity->Update([&](log::Meta* meta) { meta->promise = consultation->number - 1; });
     if (!saved.ok()) {
       return Progress::Failed(saved);
     }
@@ -214,8 +213,8 @@ Progress Roles::AskPromises(Consultation* consultation) {
   }
   if (!consultation->fetched.ok()) {
     // A member went away meanwhile: from the beginning, in a new life of the node.
-    base::LogWarning(absl::StrFormat("primary: no promise: %s",
-                                     std::string(consultation->fetched.message())));
+    base::LogWarning(
+        absl::StrFormat("primary: no promise: %s", std::string(consultation->fetched.message())));
     RequestRestart();
     return Progress::Failed(absl::AbortedError("restarting"));
   }
@@ -252,6 +251,9 @@ void Roles::AddCut(Operation* operation) {
       return Progress::Failed(cut->tracked);
     }
     cut->whole = cut->tracker.WholeCut(cut->end);
+#ifdef KVS_TEST_SWITCHES
+    cut->whole = core_->seams.plant_half_transaction ? cut->end : cut->whole;
+#endif
     core_->ForEachShard(
         [cut](shard::Shard& shard) {
           const bool cut_ok = shard.CutReceived(cut->whole[shard.id()]);

@@ -1,6 +1,7 @@
-// RecordClock: the one clock of record timestamps, TTLs and expiry (docs/protocol.md "Clock"). It never
-// goes back: it starts at max(wall clock, newest timestamp in log or checkpoint), runs on CLOCK_BOOTTIME,
-// follows forward jumps of the wall clock and takes backward ones by running 10 % slow.
+// RecordClock: the one clock of record timestamps, TTLs and expiry (docs/protocol.md "Clock"). It
+// never goes back: it starts at max(wall clock, newest timestamp in log or checkpoint), runs on
+// CLOCK_BOOTTIME, follows forward jumps of the wall clock and takes backward ones by running 10 %
+// slow.
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@ class RecordClock {
   explicit RecordClock(Clock* clock) : clock_(clock) {
   }
 
-  // Raises the clock to at least this (newest timestamp found by recovery, or the primary's clock as a
-  // replica was told it).
+  // Raises the clock to at least this (newest timestamp found by recovery, or the primary's clock
+  // as a replica was told it).
   void RaiseTo(uint64_t timestamp_us);
   // On a replica the primary's clock rules: it was `primary_us` just now.
   void Follow(uint64_t primary_us);

@@ -1,5 +1,5 @@
-// What commands do with a shard: read, reserve, write, transact. The tick is in shard_tick.cc, records
-// from elsewhere in shard_apply.cc.
+// What commands do with a shard: read, reserve, write, transact. The tick is in shard_tick.cc,
+// records from elsewhere in shard_apply.cc.
 #include "shard/shard.h"
 
 #include "base/check.h"
@@ -223,7 +223,8 @@ OpResult Shard::EmitRun(Run* run, const Key& key, bool force) {
   const uint64_t total_bytes = run->chain.size_bytes();
   std::string piece;
   while (run->emitted_bytes < total_bytes) {
-    const uint64_t piece_bytes = std::min<uint64_t>(kPartBytesMax, total_bytes - run->emitted_bytes);
+    const uint64_t piece_bytes =
+        std::min<uint64_t>(kPartBytesMax, total_bytes - run->emitted_bytes);
     const OpResult reserved = Reserve(1, key.bytes.size() + piece_bytes, force);
     if (reserved != OpResult::kOk) {
       return reserved;

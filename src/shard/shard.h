@@ -1,6 +1,6 @@
-// A shard: the owner of one part of the key space: its store, its sequence of records, its gate. This
-// file is what commands see. One record format, one Apply: commands encode a record and apply it;
-// recovery, replication and checkpoints hand records to the same Apply.
+// A shard: the owner of one part of the key space: its store, its sequence of records, its gate.
+// This file is what commands see. One record format, one Apply: commands encode a record and apply
+// it; recovery, replication and checkpoints hand records to the same Apply.
 #pragma once
 
 #include <algorithm>
@@ -24,16 +24,16 @@
 
 namespace kvstored::shard {
 
-// A reply (or anything else) that waits until the shard has committed `dependency`. Intrusive; `release`
-// runs on the shard's thread, in the tick in which the watermark passes.
+// A reply (or anything else) that waits until the shard has committed `dependency`. Intrusive;
+// `release` runs on the shard's thread, in the tick in which the watermark passes.
 struct Gated {
   void (*release)(Gated* self) = nullptr;
   Seq dependency = 0;
   Gated* next = nullptr;
 };
 
-// The commit of one transaction over several shards (P6): the last part whose shard's watermark would
-// pass it lets all of them pass. Shared by the participants, thread-safe.
+// The commit of one transaction over several shards (P6): the last part whose shard's watermark
+// would pass it lets all of them pass. Shared by the participants, thread-safe.
 struct TxnCommit {
   uint64_t id = 0;
   std::atomic<uint32_t> parts_left{0};
@@ -47,7 +47,7 @@ struct NodeGate {
   std::atomic<bool> no_replicas{false};  // member set incomplete or silent beyond commit_timeout
   std::atomic<bool> disk_full{false};
   std::atomic<bool> stepped_down{false};
-  std::atomic<uint8_t> ack{0};           // AckLevel
+  std::atomic<uint8_t> ack{0};  // AckLevel
   std::atomic<uint32_t> epoch{0};
 };
 
@@ -56,7 +56,7 @@ struct NodeGate {
 struct Run {
   store::ChainRef chain;
   uint64_t emitted_bytes = 0;
-  Seq id = 0;        // seq of the first part
+  Seq id = 0;  // seq of the first part
   // Keeps the run among the shard's open ones (P4) for as long as this object lives.
   std::shared_ptr<const Seq> open;
   // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
@@ -69,8 +69,8 @@ struct ShardCounters {
   uint64_t expired_keys = 0;
   uint64_t records = 0;
   uint64_t record_bytes = 0;
-  uint64_t gate_waits = 0;     // replies that had to wait for the commit watermark
-  uint64_t parked = 0;         // commands that had to wait for space or for a transaction's end
+  uint64_t gate_waits = 0;  // replies that had to wait for the commit watermark
+  uint64_t parked = 0;      // commands that had to wait for space or for a transaction's end
 };
 
 class ShardThread;
@@ -142,9 +142,9 @@ class Shard {
 
   // --- Writing. Reserve first: what it grants cannot fail for log space or window afterwards. ---
 
-  // May the command that runs now make `record_count` records with `bytes` of keys and values in all?
-  // kOk, or why not; then nothing was changed. kWait: Park() the command and run it again. With
-  // `force` (a transaction that already holds its shards) the uncommitted window is not asked.
+  // May the command that runs now make `record_count` records with `bytes` of keys and values in
+  // all? kOk, or why not; then nothing was changed. kWait: Park() the command and run it again.
+  // With `force` (a transaction that already holds its shards) the uncommitted window is not asked.
   OpResult Reserve(uint32_t record_count, uint64_t bytes, bool force = false);
   // key := value (at most kPartBytesMax bytes). kOk or kOutOfMemory (nothing changed).
   OpResult Set(const Key& key, std::string_view value, uint64_t expiry_ms);
@@ -220,8 +220,8 @@ class Shard {
   bool Housekeeping();
   // Seals the batch and hands it to the log and to replication.
   void Seal();
-  // `safe`: the lowest watermark that the acknowledgement level asks for. Moves `committed` (P6) and
-  // releases gates. Returns true if it moved.
+  // `safe`: the lowest watermark that the acknowledgement level asks for. Moves `committed` (P6)
+  // and releases gates. Returns true if it moved.
   bool AdvanceCommitted(Seq safe);
   // Called when another shard's part of a transaction was the last: `committed` may move on.
   void SetWakeOthers(std::function<void()> wake_others) {
@@ -233,31 +233,31 @@ class Shard {
 
   // --- Replica and recovery. ---
 
-  // A verified batch of live records arrived (and is on its way into the log): kept until it is known
-  // to be committed. Batches come in seq order without a gap.
+  // A verified batch of live records arrived (and is on its way into the log): kept until it is
+  // known to be committed. Batches come in seq order without a gap.
   void Receive(record::BatchRef batch);
   // The primary says so: applies what was received up to there (P11).
   // kOutOfMemory: stopped short, call again when there is memory.
   OpResult ApplyCommitted(Seq told);
-  // Applies received records up to `limit` without calling them committed (promotion: the gate opens
-  // when the new member set has acknowledged them).
+  // Applies received records up to `limit` without calling them committed (promotion: the gate
+  // opens when the new member set has acknowledged them).
   OpResult ApplyReceived(Seq limit);
-  // Forgets received records above `limit`; false if some of them are applied already (nothing changed
-  // then).
+  // Forgets received records above `limit`; false if some of them are applied already (nothing
+  // changed then).
   [[nodiscard]] bool CutReceived(Seq limit);
   // Visits every received record that is not applied yet.
   void ForEachReceived(const std::function<void(const record::Cursor&)>& visit) const;
   // Full sync: applies the items of a snapshot batch.
   OpResult ApplySnapshot(const record::Batch& batch);
-  // Full sync: when `applied` is exactly `end`, is the state's hash `hash`? Calls done(equal) then, at
-  // once if it is there already. Only while applied <= end.
+  // Full sync: when `applied` is exactly `end`, is the state's hash `hash`? Calls done(equal) then,
+  // at once if it is there already. Only while applied <= end.
   void VerifyAt(Seq end, uint64_t hash, std::function<void(bool equal)> done);
   // After recovery: the position from which the log goes on.
   void SetRecovered(Seq applied, Seq committed);
   // Drops all items and open runs, forgets received batches: before a full sync.
   void Reset(Seq position);
-  // Records of unfinished runs and snapshots have no effect any more (recovery's end, promotion, end of
-  // a full sync).
+  // Records of unfinished runs and snapshots have no effect any more (recovery's end, promotion,
+  // end of a full sync).
   void DropOpenRuns() {
     open_runs_.clear();
   }
@@ -283,13 +283,13 @@ class Shard {
       return scanned && large.empty();
     }
   };
-  // The next items from the cursor, about budget_bytes of them, as a snapshot batch whose position is
-  // `applied`. The batch under construction is sealed first, so that the order of submission is the
-  // order of state.
+  // The next items from the cursor, about budget_bytes of them, as a snapshot batch whose position
+  // is `applied`. The batch under construction is sealed first, so that the order of submission is
+  // the order of state.
   record::BatchRef SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_bytes);
 
-  // First seq that log, checkpoint and catch-up must reach back to: applied + 1, or the first part of the
-  // oldest run that is not linked yet (P4), be it this node's own or received.
+  // First seq that log, checkpoint and catch-up must reach back to: applied + 1, or the first part
+  // of the oldest run that is not linked yet (P4), be it this node's own or received.
   Seq OldestOpen();
 
   // Opens an epoch: its first record. Primary only, before anything else is written.
@@ -363,7 +363,7 @@ class Shard {
   Verification verification_;
   size_t received_offset_ = 0;  // bytes of received_.front() applied already
   absl::flat_hash_map<uint64_t, store::ChainBuilder> open_runs_;  // by run id
-  std::vector<std::weak_ptr<const Seq>> emitting_;  // runs of commands under way here
+  std::vector<std::weak_ptr<const Seq>> emitting_;                // runs of commands under way here
   Seq snapshot_seq_max_ = 0;  // newest seq of an item loaded from a snapshot
 
   std::function<void()> wake_others_;

@@ -1,6 +1,6 @@
-// Records from elsewhere: the one Apply that recovery, replication, checkpoints and the primary's own
-// commands end in. Idempotent: what is older than what it meets is skipped, so a fuzzy snapshot with the
-// log replayed over it, any number of times, gives the same state.
+// Records from elsewhere: the one Apply that recovery, replication, checkpoints and the primary's
+// own commands end in. Idempotent: what is older than what it meets is skipped, so a fuzzy snapshot
+// with the log replayed over it, any number of times, gives the same state.
 #include "base/check.h"
 #include "base/endian.h"
 #include "kvstored/record_format.h"
@@ -149,8 +149,8 @@ OpResult Shard::ApplyReceived(Seq limit) {
     while (received_offset_ < batch.bytes.size() && applied_ < limit) {
       record::Record record;
       size_t size_bytes = 0;
-      const auto decoded = record::Decode(std::span(batch.bytes).subspan(received_offset_), &record,
-                                          &size_bytes);
+      const auto decoded =
+          record::Decode(std::span(batch.bytes).subspan(received_offset_), &record, &size_bytes);
       // It was verified when it arrived and nobody may have touched it since.
       KVS_CHECK(decoded == record::DecodeResult::kOk && record.seq == applied_ + 1,
                 "decoded=%d seq=%lu applied=%lu", static_cast<int>(decoded), record.seq, applied_);
@@ -201,8 +201,7 @@ bool Shard::CutReceived(Seq limit) {
   return true;
 }
 
-void Shard::ForEachReceived(
-    const std::function<void(const record::Cursor&)>& visit) const {
+void Shard::ForEachReceived(const std::function<void(const record::Cursor&)>& visit) const {
   for (const record::BatchRef& batch : received_) {
     for (record::Cursor cursor(batch->bytes); cursor.at_record(); cursor.Next()) {
       if (cursor.seq() > applied_) {

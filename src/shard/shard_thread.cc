@@ -121,7 +121,8 @@ bool ShardThread::AdvanceShards() {
 bool ShardThread::Tick(int64_t max_sleep_us) {
   ++counters_.ticks;
   bool did = false;
-  // 1. Readiness. Commands that arrived on this thread's sockets run inside, on its own shards at once.
+  // 1. Readiness. Commands that arrived on this thread's sockets run inside, on its own shards at
+  // once.
   poller_.Wait(busy_ ? 0 : max_sleep_us);
   now_us_ = clock_->NowUs();
   for (auto& shard : shards_) {

@@ -1,5 +1,6 @@
-// ShardThread: one thread's worth of the server: its shards, its mailboxes, its poller. Tick() is the
-// data path's outer loop (docs/ARCHITECTURE.md "The tick"); a real thread or the simulator calls it.
+// ShardThread: one thread's worth of the server: its shards, its mailboxes, its poller. Tick() is
+// the data path's outer loop (docs/ARCHITECTURE.md "The tick"); a real thread or the simulator
+// calls it.
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,9 @@
 
 namespace kvstored::shard {
 
-// Called once a tick, in order of adding, after watermarks advanced and gates were released: the place
-// where sessions hand their replies to the sockets. Returns true if there is more to do at once.
+// Called once a tick, in order of adding, after watermarks advanced and gates were released: the
+// place where sessions hand their replies to the sockets. Returns true if there is more to do at
+// once.
 class TickHook {
  public:
   virtual ~TickHook() = default;
@@ -29,9 +31,9 @@ class TickHook {
 
 struct ThreadCounters {
   uint64_t ticks = 0;
-  uint64_t tasks = 0;             // taken from mailboxes
-  uint64_t mailbox_full = 0;      // pushes that met a full mailbox (they wait in the outbox)
-  uint64_t slow_ticks = 0;        // ticks that worked longer than 1 ms
+  uint64_t tasks = 0;         // taken from mailboxes
+  uint64_t mailbox_full = 0;  // pushes that met a full mailbox (they wait in the outbox)
+  uint64_t slow_ticks = 0;    // ticks that worked longer than 1 ms
 };
 
 class ShardThread;
@@ -54,8 +56,8 @@ class ThreadSet {
   uint32_t OwnerOf(ShardId shard) const {
     return shard % thread_count();
   }
-  // Runs `work` on the owner's thread in its next tick. Thread-safe; for the control side, the log and
-  // the replication thread (shard threads use ShardThread::Post).
+  // Runs `work` on the owner's thread in its next tick. Thread-safe; for the control side, the log
+  // and the replication thread (shard threads use ShardThread::Post).
   void RunOn(uint32_t thread, std::function<void()> work);
   void WakeAll();
 
@@ -107,7 +109,8 @@ class ShardThread {
     return outbox_[thread].size() < kOutboxMax;
   }
   // Runs the task on the other thread, in order of posting. Replies and control tasks never need
-  // HasRoom: each answers a task that had room. Posting to oneself runs it in this tick's next round.
+  // HasRoom: each answers a task that had room. Posting to oneself runs it in this tick's next
+  // round.
   void Post(uint32_t thread, base::Task* task) {
     outbox_[thread].push_back(task);
   }
@@ -115,13 +118,14 @@ class ShardThread {
   void AddTickHook(TickHook* hook) {
     hooks_.push_back(hook);
   }
-  // Where `safe` of a shard comes from: the lowest watermark that the acknowledgement level asks for.
+  // Where `safe` of a shard comes from: the lowest watermark that the acknowledgement level asks
+  // for.
   void SetSafeSource(std::function<Seq(ShardId)> safe) {
     safe_ = std::move(safe);
   }
 
-  // One round of the data path. Sleeps at most max_sleep_us when there is nothing to do. Returns true
-  // if it did something.
+  // One round of the data path. Sleeps at most max_sleep_us when there is nothing to do. Returns
+  // true if it did something.
   bool Tick(int64_t max_sleep_us);
   // The record clock of this tick, Unix microseconds.
   uint64_t now_us() const {

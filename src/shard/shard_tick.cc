@@ -7,8 +7,8 @@
 namespace kvstored::shard {
 namespace {
 
-constexpr uint32_t kExpiryBudget = 256;         // index entries looked at a tick
-constexpr uint64_t kParkedRetryUs = 10'000;     // node states may have changed meanwhile
+constexpr uint32_t kExpiryBudget = 256;      // index entries looked at a tick
+constexpr uint64_t kParkedRetryUs = 10'000;  // node states may have changed meanwhile
 
 }  // namespace
 
@@ -70,7 +70,8 @@ void Shard::Seal() {
     return;
   }
   const uint64_t bytes = batch_->bytes.size();
-  // The log spends what was reserved for these bytes; epoch_begin comes out of a reserve of its own.
+  // The log spends what was reserved for these bytes; epoch_begin comes out of a reserve of its
+  // own.
   log_quota_bytes_ -= std::min(log_quota_bytes_, bytes);
   batch_->committed = committed();
   batch_->clock_us = now_us_;
@@ -95,8 +96,7 @@ Seq Shard::TxnLimit(Seq safe) {
       if (!front.counted) {
         front.counted = true;
         // Partner: the load below on the other shards' threads.
-        if (front.commit->parts_left.fetch_sub(1, std::memory_order_acq_rel) == 1 &&
-            wake_others_) {
+        if (front.commit->parts_left.fetch_sub(1, std::memory_order_acq_rel) == 1 && wake_others_) {
           wake_others_();
         }
       }

@@ -1,7 +1,7 @@
-// Snapshots without fork: the store is read in slices while writes go on. An item keeps its seq, so a
-// slice may be mixed with live records in any way that keeps the order of positions (docs/protocol.md
-// "Full sync"). Large values are read piece by piece from their pinned chain; the link that gives them
-// an effect is written only if the item is still the one that was read.
+// Snapshots without fork: the store is read in slices while writes go on. An item keeps its seq, so
+// a slice may be mixed with live records in any way that keeps the order of positions
+// (docs/protocol.md "Full sync"). Large values are read piece by piece from their pinned chain; the
+// link that gives them an effect is written only if the item is still the one that was read.
 #include "base/check.h"
 #include "base/endian.h"
 #include "kvstored/limits.h"
