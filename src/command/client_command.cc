@@ -12,9 +12,9 @@
 namespace kvstored::command {
 namespace {
 
-using Args = std::span<const std::string_view>;
+using ClientArgs = std::span<const std::string_view>;
 
-constexpr std::string_view kSyntax = "ERR syntax error";
+constexpr std::string_view kClientSyntax = "ERR syntax error";
 
 // Printable, without blanks: a name stands in CLIENT LIST's line.
 bool IsPlain(std::string_view text) {
@@ -24,7 +24,7 @@ bool IsPlain(std::string_view text) {
 // --- LIST ---
 
 // Every session of a thread, one line each, behind its id so that the lines can be put in order.
-void AskList(FrontThread& front, Args args, const Session* /*asker*/, std::string* part) {
+void AskList(FrontThread& front, ClientArgs args, const Session* /*asker*/, std::string* part) {
   for (Session* session : front.sessions()) {
     if (session->is_closed()) {
       continue;
@@ -43,7 +43,7 @@ uint64_t IdOf(std::string_view line) {
   return std::strtoull(std::string(line.substr(3, 20)).c_str(), nullptr, 10);
 }
 
-void MergeList(Session& session, Args /*args*/, std::span<const std::string> parts) {
+void MergeList(Session& session, ClientArgs /*args*/, std::span<const std::string> parts) {
   std::vector<std::string_view> lines;
   for (const std::string& part : parts) {
     for (size_t at = 0; at < part.size();) {
@@ -61,7 +61,7 @@ void MergeList(Session& session, Args /*args*/, std::span<const std::string> par
   session.out().Verbatim(text);
 }
 
-void List(Session& session, Args args) {
+void ClientList(Session& session, ClientArgs args) {
   if (args.size() == 4 && EqualsIgnoreCase(args[2], "type")) {
     if (EqualsIgnoreCase(args[3], "normal")) {
       session.Gather(args, &AskList, &MergeList);
@@ -82,7 +82,7 @@ void List(Session& session, Args args) {
       }
     }
   } else if (args.size() != 2) {
-    session.out().Error(kSyntax);
+    session.out().Error(kClientSyntax);
     return;
   }
   session.Gather(args, &AskList, &MergeList);
@@ -101,7 +101,7 @@ struct KillFilter {
 };
 
 // Empty, or the error.
-std::string ParseKill(Args args, KillFilter* filter) {
+std::string ParseKill(ClientArgs args, KillFilter* filter) {
   if (args.size() == 3) {
     filter->peer = args[2];
     filter->skip_me = false;
@@ -109,7 +109,7 @@ std::string ParseKill(Args args, KillFilter* filter) {
     return {};
   }
   if (args.size() % 2 != 0 || args.size() < 4) {
-    return std::string(kSyntax);
+    return std::string(kClientSyntax);
   }
   for (size_t i = 2; i < args.size(); i += 2) {
     const std::string_view value = args[i + 1];
@@ -138,17 +138,17 @@ std::string ParseKill(Args args, KillFilter* filter) {
       } else if (EqualsIgnoreCase(value, "no")) {
         filter->skip_me = false;
       } else {
-        return std::string(kSyntax);
+        return std::string(kClientSyntax);
       }
     } else {
-      return std::string(kSyntax);
+      return std::string(kClientSyntax);
     }
   }
   return {};
 }
 
 // One letter for each session closed.
-void AskKill(FrontThread& front, Args args, const Session* asker, std::string* part) {
+void AskKill(FrontThread& front, ClientArgs args, const Session* asker, std::string* part) {
   KillFilter filter;
   if (!ParseKill(args, &filter).empty() || filter.other_type) {
     return;
@@ -169,7 +169,7 @@ void AskKill(FrontThread& front, Args args, const Session* asker, std::string* p
   }
 }
 
-void MergeKill(Session& session, Args args, std::span<const std::string> parts) {
+void MergeKill(Session& session, ClientArgs args, std::span<const std::string> parts) {
   int64_t killed = 0;
   for (const std::string& part : parts) {
     killed += static_cast<int64_t>(part.size());
@@ -183,7 +183,7 @@ void MergeKill(Session& session, Args args, std::span<const std::string> parts) 
   }
 }
 
-void Kill(Session& session, Args args) {
+void ClientKill(Session& session, ClientArgs args) {
   KillFilter filter;
   if (const std::string error = ParseKill(args, &filter); !error.empty()) {
     session.out().Error(error);
@@ -194,7 +194,7 @@ void Kill(Session& session, Args args) {
 
 // --- The others ---
 
-void ReplyWord(Session& session, Args args) {
+void ClientReplyWord(Session& session, ClientArgs args) {
   if (EqualsIgnoreCase(args[2], "on")) {
     session.SetReplyMode(ReplyMode::kOn);
     session.out().Simple("OK");
@@ -203,17 +203,17 @@ void ReplyWord(Session& session, Args args) {
   } else if (EqualsIgnoreCase(args[2], "skip")) {
     session.SkipNextReply();
   } else {
-    session.out().Error(kSyntax);
+    session.out().Error(kClientSyntax);
   }
 }
 
-void SetName(Session& session, Args args) {
+void ClientSetName(Session& session, ClientArgs args) {
   if (SetClientName(session, args[2])) {
     session.out().Simple("OK");
   }
 }
 
-void GetName(Session& session, Args /*args*/) {
+void ClientGetName(Session& session, ClientArgs /*args*/) {
   if (session.name().empty()) {
     session.out().Null();
   } else {
@@ -221,7 +221,7 @@ void GetName(Session& session, Args /*args*/) {
   }
 }
 
-void SetLibrary(Session& session, Args args) {
+void ClientSetLibrary(Session& session, ClientArgs args) {
   const bool name = EqualsIgnoreCase(args[2], "lib-name");
   if (!name && !EqualsIgnoreCase(args[2], "lib-ver")) {
     session.out().Error("ERR Unrecognized option '" + std::string(args[2]) + "'");
@@ -234,31 +234,31 @@ void SetLibrary(Session& session, Args args) {
   }
 }
 
-void OnOff(Session& session, Args args) {
+void ClientOnOff(Session& session, ClientArgs args) {
   if (EqualsIgnoreCase(args[2], "on") || EqualsIgnoreCase(args[2], "off")) {
     session.out().Simple("OK");
   } else {
-    session.out().Error(kSyntax);
+    session.out().Error(kClientSyntax);
   }
 }
 
-void Id(Session& session, Args /*args*/) {
+void ClientId(Session& session, ClientArgs /*args*/) {
   session.out().Integer(static_cast<int64_t>(session.id()));
 }
 
-void Describe(Session& session, Args /*args*/) {
+void ClientDescribe(Session& session, ClientArgs /*args*/) {
   session.out().Verbatim(session.Describe() + "\n");
 }
 
-void Tracking(Session& session, Args /*args*/) {
+void ClientTracking(Session& session, ClientArgs /*args*/) {
   session.out().Error("ERR client-side caching is not supported by this server");
 }
 
-void GetRedirect(Session& session, Args /*args*/) {
+void ClientGetRedirect(Session& session, ClientArgs /*args*/) {
   session.out().Integer(-1);
 }
 
-void Help(Session& session, Args /*args*/) {
+void ClientHelp(Session& session, ClientArgs /*args*/) {
   WriteHelp(session.out(), "CLIENT",
             {"GETNAME",
              "    Return the name of the current connection.",
@@ -286,27 +286,27 @@ void Help(Session& session, Args /*args*/) {
              "    Set client meta attr. Options are: LIB-NAME, LIB-VER."});
 }
 
-struct Subcommand {
+struct ClientSubcommand {
   std::string_view name;
   int arity;  // counts "client" and the word
-  void (*run)(Session& session, Args args);
+  void (*run)(Session& session, ClientArgs args);
 };
 
-constexpr Subcommand kSubcommands[] = {
-    {"id", 2, &Id},
-    {"getname", 2, &GetName},
-    {"setname", 3, &SetName},
-    {"setinfo", 4, &SetLibrary},
-    {"list", -2, &List},
-    {"info", 2, &Describe},
-    {"kill", -3, &Kill},
-    {"no-touch", 3, &OnOff},
-    {"no-evict", 3, &OnOff},
-    {"reply", 3, &ReplyWord},
-    {"tracking", -3, &Tracking},
-    {"caching", 3, &Tracking},
-    {"getredir", 2, &GetRedirect},
-    {"help", 2, &Help},
+constexpr ClientSubcommand kClientSubcommands[] = {
+    {"id", 2, &ClientId},
+    {"getname", 2, &ClientGetName},
+    {"setname", 3, &ClientSetName},
+    {"setinfo", 4, &ClientSetLibrary},
+    {"list", -2, &ClientList},
+    {"info", 2, &ClientDescribe},
+    {"kill", -3, &ClientKill},
+    {"no-touch", 3, &ClientOnOff},
+    {"no-evict", 3, &ClientOnOff},
+    {"reply", 3, &ClientReplyWord},
+    {"tracking", -3, &ClientTracking},
+    {"caching", 3, &ClientTracking},
+    {"getredir", 2, &ClientGetRedirect},
+    {"help", 2, &ClientHelp},
 };
 
 }  // namespace
@@ -320,8 +320,8 @@ bool SetClientName(Session& session, std::string_view name) {
   return true;
 }
 
-void HandleClient(Session& session, Args args) {
-  for (const Subcommand& subcommand : kSubcommands) {
+void HandleClient(Session& session, ClientArgs args) {
+  for (const ClientSubcommand& subcommand : kClientSubcommands) {
     if (!EqualsIgnoreCase(args[1], subcommand.name)) {
       continue;
     }

@@ -208,22 +208,22 @@ void HandleWaitAof(Session& session, std::span<const std::string_view> args) {
 
 namespace {
 
-constexpr uint32_t kAlways = kFlagLoading | kFlagStale | kFlagNoScript | kFlagFast;
+constexpr uint32_t kConnectionFlags = kFlagLoading | kFlagStale | kFlagNoScript | kFlagFast;
 
 constexpr CommandSpec OfConnection(const char* name, int arity, uint32_t flags,
                                    SessionHandler handler) {
   return {name, arity, flags, 0, 0, 0, Reach::kSession, nullptr, handler};
 }
 
-constexpr std::array<CommandSpec, 10> kCommands = {
+constexpr std::array<CommandSpec, 10> kConnectionCommands = {
     OfConnection("ping", -1, kFlagFast, &HandlePing),
     OfConnection("echo", 2, kFlagFast, &HandleEcho),
-    OfConnection("hello", -1, kAlways | kFlagNoAuth, &HandleHello),
-    OfConnection("auth", -2, kAlways | kFlagNoAuth, &HandleAuth),
-    OfConnection("reset", 1, kAlways | kFlagNoAuth, &HandleReset),
-    OfConnection("quit", -1, kAlways | kFlagNoAuth, &HandleQuit),
+    OfConnection("hello", -1, kConnectionFlags | kFlagNoAuth, &HandleHello),
+    OfConnection("auth", -2, kConnectionFlags | kFlagNoAuth, &HandleAuth),
+    OfConnection("reset", 1, kConnectionFlags | kFlagNoAuth, &HandleReset),
+    OfConnection("quit", -1, kConnectionFlags | kFlagNoAuth, &HandleQuit),
     OfConnection("select", 2, kFlagLoading | kFlagStale | kFlagFast, &HandleSelect),
-    OfConnection("client", -2, kAlways, &HandleClient),
+    OfConnection("client", -2, kConnectionFlags, &HandleClient),
     OfConnection("wait", 3, kFlagNoScript, &HandleWait),
     OfConnection("waitaof", 4, kFlagNoScript, &HandleWaitAof),
 };
@@ -231,7 +231,7 @@ constexpr std::array<CommandSpec, 10> kCommands = {
 }  // namespace
 
 std::span<const CommandSpec> ConnectionCommands() {
-  return kCommands;
+  return kConnectionCommands;
 }
 
 }  // namespace kvstored::command

@@ -33,19 +33,20 @@ FrontThread::FrontThread(FrontSet* set, shard::ShardThread* thread)
 }
 
 FrontThread::~FrontThread() {
-  // Ops that were out when the threads stopped will never come back.
+  // The threads have stopped: ops that are out will never come back, they are freed where they are.
+  sockets_.CloseAll();
   for (Session* session : sessions_) {
-    KVS_CHECK(session->is_closed(), "session=%lu", session->id());
-  }
-  for (Op* op : pool_) {
-    delete op;
+    session->Abandon();
+    delete session;
   }
 }
 
 Op* FrontThread::NewOp(OpKind kind, Session* session) {
   Op* op = nullptr;
   if (pool_.empty()) {
-    op = new Op;
+    ops_.push_back(std::make_unique<Op>());
+    op = ops_.back().get();
+    op->index = ops_.size() - 1;
   } else {
     op = pool_.back();
     pool_.pop_back();
@@ -58,7 +59,10 @@ Op* FrontThread::NewOp(OpKind kind, Session* session) {
 
 void FrontThread::Recycle(Op* op) {
   if (pool_.size() >= kPooledOpsMax) {
-    delete op;
+    const size_t index = op->index;
+    ops_[index].swap(ops_.back());
+    ops_[index]->index = index;
+    ops_.pop_back();
     return;
   }
   op->Clear();

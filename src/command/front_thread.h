@@ -129,6 +129,7 @@ class FrontThread : public shard::TickHook {
   net::SocketThread sockets_;
   FrontFigures figures_;
   Scratch scratch_;
+  std::vector<std::unique_ptr<Op>> ops_;  // all, in the pool or out
   std::vector<Op*> pool_;
   std::vector<Session*> sessions_;
   std::vector<Session*> ready_;

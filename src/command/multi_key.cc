@@ -235,6 +235,25 @@ bool PlanCopy(TransactionCommand& command, resp::Writer& out) {
   return true;
 }
 
+// A chain belongs to its store: within the shard it is shared, otherwise copied.
+OpResult TakeChain(AtomicStep& step, const store::ChainRef& chain, shard::Run* run) {
+  if (step.command->key_shards[0] == step.command->key_shards[1]) {
+    run->chain = chain;
+    return OpResult::kOk;
+  }
+  const uint64_t total_bytes = chain.size_bytes();
+  store::ChainBuilder builder = step.shard->store()->NewChain(total_bytes);
+  for (uint64_t at = 0; at < total_bytes;) {
+    const std::string_view piece = chain.PieceAt(at);
+    if (const OpResult written = builder.Write(piece); written != OpResult::kOk) {
+      return written;
+    }
+    at += piece.size();
+  }
+  run->chain = builder.Finish();
+  return OpResult::kOk;
+}
+
 // Writes the captured value to the destination. kWait is possible until the value is linked.
 OpResult WriteDestination(AtomicStep& step, const CapturedValue& value) {
   const Key& key = step.command->keys[1];
@@ -242,7 +261,10 @@ OpResult WriteDestination(AtomicStep& step, const CapturedValue& value) {
   if (NeedsRun(bytes)) {
     shard::Run& run = step.part->runs[0];
     if (!run.chain) {
-      run.chain = value.chain;  // shared, not copied
+      const OpResult made = TakeChain(step, value.chain, &run);
+      if (made != OpResult::kOk) {
+        return made;
+      }
     }
     const OpResult emitted = step.shard->EmitRun(&run, key, step.force);
     if (emitted != OpResult::kOk) {
@@ -334,19 +356,19 @@ constexpr AtomicSpec kRename{&PlanRename, nullptr, &StepRename, &FinishRename};
 constexpr AtomicSpec kRenameNx{&PlanRename, nullptr, &StepRenameNx, &FinishRenameNx};
 constexpr AtomicSpec kCopy{&PlanCopy, nullptr, &StepCopy, &FinishCopy};
 
-constexpr CommandSpec Atomic(const char* name, int arity, uint32_t flags, int last_key,
-                             int key_step, const AtomicSpec* atomic) {
+constexpr CommandSpec AtomicCommand(const char* name, int arity, uint32_t flags, int last_key,
+                                    int key_step, const AtomicSpec* atomic) {
   return {name,    arity,   flags,   1,       last_key, key_step, Reach::kAtomic,
           nullptr, nullptr, nullptr, nullptr, nullptr,  atomic};
 }
 
-constexpr std::array<CommandSpec, 6> kCommands = {
-    Atomic("mget", -2, kFlagReadonly | kFlagFast, -1, 1, &kMget),
-    Atomic("mset", -3, kFlagWrite | kFlagDenyOom, -1, 2, &kMset),
-    Atomic("msetnx", -3, kFlagWrite | kFlagDenyOom, -1, 2, &kMsetNx),
-    Atomic("rename", 3, kFlagWrite, 2, 1, &kRename),
-    Atomic("renamenx", 3, kFlagWrite | kFlagFast, 2, 1, &kRenameNx),
-    Atomic("copy", -3, kFlagWrite | kFlagDenyOom, 2, 1, &kCopy),
+constexpr std::array<CommandSpec, 6> kMultiKeyCommands = {
+    AtomicCommand("mget", -2, kFlagReadonly | kFlagFast, -1, 1, &kMget),
+    AtomicCommand("mset", -3, kFlagWrite | kFlagDenyOom, -1, 2, &kMset),
+    AtomicCommand("msetnx", -3, kFlagWrite | kFlagDenyOom, -1, 2, &kMsetNx),
+    AtomicCommand("rename", 3, kFlagWrite, 2, 1, &kRename),
+    AtomicCommand("renamenx", 3, kFlagWrite | kFlagFast, 2, 1, &kRenameNx),
+    AtomicCommand("copy", -3, kFlagWrite | kFlagDenyOom, 2, 1, &kCopy),
 };
 
 }  // namespace
@@ -371,7 +393,7 @@ bool IsMget(const CommandSpec& spec) {
 }
 
 std::span<const CommandSpec> MultiKeyCommands() {
-  return kCommands;
+  return kMultiKeyCommands;
 }
 
 }  // namespace kvstored::command

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "command/transaction.h"
 
 namespace kvstored::command {
 namespace {
@@ -64,6 +65,9 @@ void ArgPack::Clear() {
   ClearVector(&keys_);
 }
 
+Op::Op() = default;
+Op::~Op() = default;
+
 void Op::Clear() {
   kind = OpKind::kGroup;
   done = silent = parked = remote = false;
@@ -87,6 +91,7 @@ void Op::Clear() {
   run = nullptr;
   value_run = {};
   ClearVector(&gates);
+  transaction.reset();
 }
 
 }  // namespace kvstored::command

@@ -66,6 +66,11 @@ enum class OpKind : uint8_t {
 // Owner: the session's thread, except between Post and the post back, and while parked or gated at
 // a shard: then that shard's thread.
 struct Op : base::Task {
+  Op();
+  ~Op();
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+
   OpKind kind = OpKind::kGroup;
   bool done = false;    // the reply is complete: it leaves when it is the queue's first
   bool silent = false;  // CLIENT REPLY OFF or SKIP: the reply is dropped
@@ -92,6 +97,8 @@ struct Op : base::Task {
   shard::Run value_run;            // a large value on its way (ShardCall::run)
   GateSlot gate;
   std::vector<GateSlot> gates;  // kGroup
+  std::unique_ptr<Transaction> transaction;  // kTransaction
+  size_t index = 0;                          // in FrontThread::ops_
 
   // Back to what a fresh one is, keeping small buffers.
   void Clear();

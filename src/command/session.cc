@@ -39,6 +39,12 @@ Session::~Session() {
             "queue=%u remote=%u parked=%u", queue_.size(), remote_out_, local_parked_);
 }
 
+void Session::Abandon() {
+  queue_ = ReplyQueue();
+  remote_out_ = 0;
+  local_parked_ = 0;
+}
+
 void Session::Attach(net::Connection* connection) {
   connection_ = connection;
   peer_ = connection->peer();

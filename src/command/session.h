@@ -68,6 +68,8 @@ class Session : public net::ConnHandler {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   void Attach(net::Connection* connection);
+  // The threads have stopped: forgets what is out.
+  void Abandon();
 
   // --- For commands. ---
 
@@ -228,6 +230,7 @@ class Session : public net::ConnHandler {
   resp::ParseResult ParseAhead(std::string_view input, size_t* bytes);
   void Prefetch();
   void ProtocolError();
+  void NoteTime(size_t count, int64_t elapsed_us);
 
   // session.cc
   Reply* Target();

@@ -336,8 +336,9 @@ Session::RunResult Session::RunExec() {
 
 Session::RunResult Session::StartTransaction(std::unique_ptr<Transaction> transaction) {
   blocked_ |= kBlockedTransaction;
-  // It frees itself when its reply is complete; until then its op stands in the queue.
-  transaction.release()->Start();
+  Op* op = transaction->op();
+  op->transaction = std::move(transaction);
+  op->transaction->Start();  // the transaction may be gone when this returns
   return RunResult::kDone;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "command/dispatch.h"
 #include "command/front_thread.h"
 #include "command/session.h"
 #include "store/store.h"
@@ -15,11 +16,6 @@ namespace {
 constexpr size_t kParsedAheadMax = 32;
 // Unread bytes of one connection (Redis' client-query-buffer-limit).
 constexpr size_t kInputBytesMax = size_t{1} << 30;
-
-bool IsArity(const CommandSpec& spec, size_t words) {
-  return spec.arity >= 0 ? words == static_cast<size_t>(spec.arity)
-                         : words >= static_cast<size_t>(-spec.arity);
-}
 
 }  // namespace
 
@@ -81,6 +77,14 @@ void Session::Prefetch() {
       front_->thread().shard(slice.shard)->store()->Prefetch(slice.key.digest);
     }
   }
+  // Second round: the index lines are on their way or here, so the items can be asked for.
+  if (scratch.commands.size() > 1) {
+    for (const CommandSlice& slice : scratch.commands) {
+      if (slice.keyed && front_->IsLocal(slice.shard)) {
+        front_->thread().shard(slice.shard)->store()->PrefetchItem(slice.key.digest);
+      }
+    }
+  }
 }
 
 size_t Session::OnInput(std::span<const char> input) {
@@ -97,6 +101,8 @@ size_t Session::OnInput(std::span<const char> input) {
   }
   in_input_ = true;
   size_t consumed = 0;
+  Clock* clock = front_->set().options().clock;
+  int64_t began_us = clock->MonotonicUs();
   Scratch& scratch = front_->scratch();
   while (blocked_ == 0) {
     size_t parsed_bytes = 0;
@@ -114,6 +120,11 @@ size_t Session::OnInput(std::span<const char> input) {
       }
       ran_bytes = slice.end_bytes;
       ++ran;
+    }
+    if (ran > 0) {
+      const int64_t ended_us = clock->MonotonicUs();
+      NoteTime(ran, ended_us - began_us);
+      began_us = ended_us;
     }
     if (ran < scratch.commands.size()) {
       consumed += ran_bytes;
@@ -133,6 +144,17 @@ size_t Session::OnInput(std::span<const char> input) {
   CloseGroup();
   Pump();
   return (blocked_ & kBlockedClosing) != 0 || close_now_ ? input.size() : consumed;
+}
+
+// The first `count` commands of the batch took so long together: each gets its share.
+void Session::NoteTime(size_t count, int64_t elapsed_us) {
+  const Scratch& scratch = front_->scratch();
+  const uint64_t share_ns = static_cast<uint64_t>(elapsed_us) * 1000 / count;
+  for (size_t i = 0; i < count; ++i) {
+    if (scratch.commands[i].spec != nullptr) {
+      front_->FiguresOf(scratch.commands[i].spec).nanoseconds.Add(share_ns);
+    }
+  }
 }
 
 void Session::ProtocolError() {

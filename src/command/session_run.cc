@@ -78,6 +78,7 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
 Session::RunResult Session::Dispatch(const CommandSlice& slice,
                                      std::span<const std::string_view> args) {
   const CommandSpec* spec = slice.spec;
+  const uint64_t errors_before = front_->figures().error_replies.value();
   RunResult result = RunResult::kDone;
   switch (spec->reach) {
     case Reach::kSession:
@@ -98,7 +99,11 @@ Session::RunResult Session::Dispatch(const CommandSlice& slice,
       break;
   }
   if (result == RunResult::kDone) {
-    front_->FiguresOf(spec).calls.Add(1);
+    CommandFigures& figures = front_->FiguresOf(spec);
+    figures.calls.Add(1);
+    if (front_->figures().error_replies.value() != errors_before) {
+      figures.failed.Add(1);
+    }
   }
   return result;
 }

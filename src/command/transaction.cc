@@ -345,7 +345,7 @@ void Transaction::Abort(OpResult outcome) {
   }
   Session* session = session_;
   Op* op = op_;
-  delete this;
+  op->transaction.reset();  // this object
   session->OnTransactionDone(op);
 }
 
@@ -358,7 +358,7 @@ void Transaction::Finish() {
   }
   Session* session = session_;
   Op* op = op_;
-  delete this;
+  op->transaction.reset();  // this object
   session->OnTransactionDone(op);
 }
 

@@ -69,7 +69,8 @@ struct TransactionCommand {
   CommandPart* PartOf(ShardId shard);
 };
 
-// Thread: the session's; what says "there" runs on the thread of its shards. Frees itself.
+// Thread: the session's; what says "there" runs on the thread of its shards. Owned by
+// its op, freed when its reply is complete.
 class Transaction {
  public:
   enum class Shape : uint8_t { kOneCommand, kExec };
@@ -84,6 +85,9 @@ class Transaction {
   }
   // Runs it, at once as far as no other thread is needed.
   void Start();
+  Op* op() const {
+    return op_;
+  }
   // True inside EXEC: no step may wait any more.
   bool is_exec() const {
     return shape_ == Shape::kExec;

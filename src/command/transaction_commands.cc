@@ -31,21 +31,23 @@ void HandleUnwatch(Session& session, std::span<const std::string_view> /*args*/)
   session.out().Simple("OK");
 }
 
-constexpr uint32_t kFlags = kFlagNoScript | kFlagLoading | kFlagStale | kFlagFast;
+constexpr uint32_t kTransactionFlags = kFlagNoScript | kFlagLoading | kFlagStale | kFlagFast;
 
 // EXEC and WATCH have no handler of their own: the session runs them (Session::RunSession).
-constexpr std::array<CommandSpec, 5> kCommands = {
-    CommandSpec{"multi", 1, kFlags | kFlagNoMulti, 0, 0, 0, Reach::kSession, nullptr, &HandleMulti},
-    CommandSpec{"exec", 1, kFlags, 0, 0, 0, Reach::kSession, nullptr, nullptr},
-    CommandSpec{"discard", 1, kFlags, 0, 0, 0, Reach::kSession, nullptr, &HandleDiscard},
-    CommandSpec{"watch", -2, kFlags | kFlagNoMulti, 1, -1, 1, Reach::kSession, nullptr, nullptr},
-    CommandSpec{"unwatch", 1, kFlags, 0, 0, 0, Reach::kSession, nullptr, &HandleUnwatch},
+constexpr std::array<CommandSpec, 5> kTransactionCommands = {
+    CommandSpec{"multi", 1, kTransactionFlags | kFlagNoMulti, 0, 0, 0, Reach::kSession, nullptr,
+                &HandleMulti},
+    CommandSpec{"exec", 1, kTransactionFlags, 0, 0, 0, Reach::kSession, nullptr, nullptr},
+    CommandSpec{"discard", 1, kTransactionFlags, 0, 0, 0, Reach::kSession, nullptr, &HandleDiscard},
+    CommandSpec{"watch", -2, kTransactionFlags | kFlagNoMulti, 1, -1, 1, Reach::kSession, nullptr,
+                nullptr},
+    CommandSpec{"unwatch", 1, kTransactionFlags, 0, 0, 0, Reach::kSession, nullptr, &HandleUnwatch},
 };
 
 }  // namespace
 
 std::span<const CommandSpec> TransactionCommands() {
-  return kCommands;
+  return kTransactionCommands;
 }
 
 }  // namespace kvstored::command

@@ -95,6 +95,10 @@ SocketThread::SocketThread(base::Poller* poller) : poller_(poller), read_buffer_
 }
 
 SocketThread::~SocketThread() {
+  CloseAll();
+}
+
+void SocketThread::CloseAll() {
   while (!live_.empty()) {
     live_.back()->Close();
   }

@@ -55,6 +55,7 @@ class SocketThread {
   // Frees what was closed since the last call. Once a tick, from outside of any connection's
   // upcall.
   void FreeClosed();
+  void CloseAll();
   ~SocketThread();
 
   struct Counters {

@@ -164,7 +164,7 @@ TEST_F(SessionTest, PasswordsAndHello) {
             "-ERR Protocol version is not an integer or out of range\r\n");
   const std::string hello =
       Ask(client, {"HELLO", "3", "AUTH", "default", "secret", "SETNAME", "me"});
-  EXPECT_EQ(hello.substr(0, 33), "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nv");
+  EXPECT_EQ(hello.substr(0, 33), "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nve");
   EXPECT_EQ(Ask(client, {"GET", "a"}), "_\r\n");
   EXPECT_EQ(Ask(client, {"CLIENT", "GETNAME"}), "$2\r\nme\r\n");
   EXPECT_EQ(Ask(client, {"RESET"}), "+RESET\r\n");
