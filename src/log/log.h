@@ -118,6 +118,7 @@ class Log {
   }
   // Makes or recycles one spare segment if one is missing: slow, so on a helper thread (or the
   // simulator between steps). kResourceExhausted: the disk is full; call again later.
+  // A full disk takes back, segment by segment, what is kept for catch-up only (log.retain).
   absl::Status PrepareSegment();
   bool NeedsSegment() const {
     return space_.WantsSpare(options_.spare_segments);
@@ -204,6 +205,7 @@ class Log {
   absl::StatusOr<SpareSegment> MakeSpare(uint64_t reserve);
   absl::StatusOr<SpareSegment> CreateSpare(const std::string& name, uint64_t reserve);
   absl::Status BlankHeader(NvmFile* file);
+  void Retire(std::vector<Segment> removed);
   uint64_t RestBytes() const;
   bool ShouldPersist() const;
   void PublishWritten();
@@ -234,6 +236,7 @@ class Log {
   std::vector<Seq> persisted_seqs_;  // confirmed by the device
 
   std::mutex prepare_mutex_;        // one maker of spares at a time
+  std::vector<Seq> needed_;         // of the last Retain; empty: everything is needed
   uint64_t next_spare_number_ = 1;  // spares are used in the order of their numbers
 
   std::unique_ptr<Marks[]> marks_;

@@ -135,9 +135,14 @@ absl::Status Log::PrepareSegment() {
   if (!NeedsSegment()) {
     return absl::OkStatus();
   }
-  KVS_ASSIGN_OR_RETURN(SpareSegment spare,
-                       MakeSpare(reserve_bytes_.load(std::memory_order_relaxed)));
-  space_.AddSpare(std::move(spare));
+  const uint64_t reserve = reserve_bytes_.load(std::memory_order_relaxed);
+  absl::StatusOr<SpareSegment> spare = MakeSpare(reserve);
+  if (absl::IsResourceExhausted(spare.status()) && !needed_.empty()) {
+    Retire(index_.Trim(needed_, /*retain_bytes=*/0, /*count_max=*/1));
+    spare = MakeSpare(reserve);
+  }
+  KVS_RETURN_IF_ERROR(spare.status());
+  space_.AddSpare(*std::move(spare));
   return absl::OkStatus();
 }
 
@@ -193,7 +198,13 @@ void Log::UpdateSpace() {
 }
 
 void Log::Retain(const std::vector<Seq>& needed) {
-  std::vector<Segment> removed = index_.Trim(needed, retain_bytes_.load(std::memory_order_relaxed));
+  const std::lock_guard<std::mutex> lock(prepare_mutex_);
+  needed_ = needed;
+  Retire(index_.Trim(needed, retain_bytes_.load(std::memory_order_relaxed)));
+}
+
+// Segments that left the chain, oldest first: a few are recycled, the others removed.
+void Log::Retire(std::vector<Segment> removed) {
   for (Segment& segment : removed) {
     if (segment.file->size_bytes() == options_.segment_bytes &&
         space_.retired_count() < options_.spare_segments) {

@@ -84,7 +84,8 @@ Seq SegmentIndex::LastSeq(ShardId shard) const {
   return shard < last_seqs_.size() ? last_seqs_[shard] : 0;
 }
 
-std::vector<Segment> SegmentIndex::Trim(const std::vector<Seq>& needed, uint64_t retain_bytes) {
+std::vector<Segment> SegmentIndex::Trim(const std::vector<Seq>& needed, uint64_t retain_bytes,
+                                        size_t count_max) {
   const std::lock_guard<std::mutex> lock(mutex_);
   KVS_CHECK(needed.size() == shard_count_, "needed=%zu shards=%u", needed.size(), shard_count_);
   uint64_t kept = 0;
@@ -92,7 +93,8 @@ std::vector<Segment> SegmentIndex::Trim(const std::vector<Seq>& needed, uint64_t
     kept += segment.end;
   }
   size_t count = 0;
-  while (count + 1 < segments_.size() && kept - segments_[count].end >= retain_bytes) {
+  while (count < count_max && count + 1 < segments_.size() &&
+         kept - segments_[count].end >= retain_bytes) {
     const std::vector<Seq>& next_start = segments_[count + 1].header.start_seqs;
     bool is_needed = false;
     for (size_t s = 0; s < needed.size(); ++s) {

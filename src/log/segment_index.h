@@ -62,7 +62,8 @@ class SegmentIndex {
   Seq LastSeq(ShardId shard) const;
   // Removes from the front every segment that holds nothing above needed[s] for any shard, as long
   // as the rest keeps at least `retain_bytes`. The newest always stays. Returns what was removed.
-  std::vector<Segment> Trim(const std::vector<Seq>& needed, uint64_t retain_bytes);
+  std::vector<Segment> Trim(const std::vector<Seq>& needed, uint64_t retain_bytes,
+                            size_t count_max = SIZE_MAX);
   // Per shard the seq before the oldest record that is kept.
   std::vector<Seq> OldestStart() const;
   uint64_t TotalBytes() const;

@@ -229,6 +229,26 @@ TEST(LogTest, FullDiskRefusesReservationsAndRecovers) {
   EXPECT_EQ(h.marks_.failures, 0);
 }
 
+TEST(LogTest, FullDiskTakesBackWhatIsKeptForCatchUp) {
+  Harness h(1, 64 << 10);
+  h.device_.SetCapacity(400 << 10);
+  h.options_.retain_bytes = 1 << 30;
+  h.Create();
+  const std::string value(1000, 'v');
+  const uint64_t record_bytes = record::EncodedBytes(3, value.size());
+  for (int i = 0; i < 2000; ++i) {  // 2 MB through 400 KB
+    ASSERT_TRUE(h.log_->Reserve(record_bytes)) << i;
+    h.SubmitValues(0, {value});
+    h.log_->Step();
+    h.log_->Retain(h.marks_.persisted);
+    while (h.log_->NeedsSegment()) {
+      ASSERT_TRUE(h.log_->PrepareSegment().ok());
+    }
+  }
+  EXPECT_GE(h.log_->segments().Count(), 3u);  // what fits is kept
+  EXPECT_EQ(h.marks_.failures, 0);
+}
+
 TEST(LogTest, ReservedSpaceHoldsTheWorstSplit) {
   Harness h(1, 64 << 10);
   h.device_.SetCapacity(250 << 10);
