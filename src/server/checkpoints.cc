@@ -9,6 +9,7 @@ namespace kvstored::server {
 
 Checkpoints::Checkpoints(NodeCore* core)
     : core_(core),
+      random_(core->seams.random_seed),
       last_save_unix_s_(core->seams.clock->WallUs() / 1'000'000),
       last_begin_us_(core->now_us()) {
 }
@@ -64,6 +65,7 @@ void Checkpoints::Begin(std::vector<Done> waiting) {
   running_.store(true, std::memory_order_relaxed);
   last_begin_us_ = core_->now_us();
   auto job = std::make_shared<Job>();
+  job->incarnation = random_.Next();
   job->log = core_->log();
   operation_ = std::make_shared<Operation>("checkpoint", [this, waiting = std::move(waiting)](
                                                              const absl::Status& status) {
@@ -98,9 +100,9 @@ void Checkpoints::Begin(std::vector<Done> waiting) {
   });
   operation_->Then([this, left] { return core_->Wait(left); });
   operation_->Then([this, job] {
-    auto writer = log::CheckpointWriter::Begin(core_->seams.device,
-                                               core_->identity->meta().data_set_directory,
-                                               core_->identity->manifest().data_set, job->start);
+    auto writer = log::CheckpointWriter::Begin(
+        core_->seams.device, core_->identity->meta().data_set_directory,
+        core_->identity->manifest().data_set, job->incarnation, job->start);
     if (!writer.ok()) {
       return Progress::Failed(writer.status());
     }

@@ -42,6 +42,7 @@ class Checkpoints {
  private:
   // What one checkpoint knows of itself.
   struct Job {
+    uint64_t incarnation = 0;
     log::Log* log = nullptr;  // another log meanwhile: a full sync replaced the data set
     std::vector<Seq> start;
     std::vector<Seq> end;
@@ -60,6 +61,7 @@ class Checkpoints {
   Progress Publish(Job* job);
 
   NodeCore* const core_;
+  base::Random random_;  // background thread
   std::mutex mutex_;
   std::vector<Done> requests_;
   std::shared_ptr<Operation> operation_;

@@ -61,7 +61,7 @@ Daemon::Daemon(Config config, NvmDevice* device, Notify* notify)
 Daemon::~Daemon() = default;
 
 absl::Status Daemon::Start() {
-  fabric_ = std::make_unique<fabric::TcpFabric>();
+  fabric_ = std::make_unique<fabric::TcpFabric>(fabric::TcpOptions{}, &clock_);
   KVS_ASSIGN_OR_RETURN(node_, Node::Create(config_,
                                            {.clock = &clock_,
                                             .device = device_,

@@ -140,7 +140,8 @@ absl::Status Follower::OpenSyncDirectory() {
                        log::Log::Create(core_->LogOptionsFor(sync_->directory), sync_->start_seqs));
   KVS_ASSIGN_OR_RETURN(sync_->checkpoint,
                        log::CheckpointWriter::Begin(core_->seams.device, sync_->directory,
-                                                    sync_->primary.data_set_id, sync_->start_seqs));
+                                                    sync_->primary.data_set_id,
+                                                    core_->random.Next(), sync_->start_seqs));
   log->SetPersistEachRound(core_->CountsPersisted());
   core_->SetLog(std::move(log));
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
