@@ -217,8 +217,12 @@ void Replication::Engine::BecomePrimary(const MemberSet& members) {
     committed_[shard].store(shard < facts.committed.size() ? facts.committed[shard] : 0,
                             std::memory_order_release);
   }
+  // A promoted member takes the set over minus itself (P19).
+  MemberSet others = members;
+  std::erase_if(others.members,
+                [&facts](const Member& member) { return member.store_id == facts.store_id; });
   primary_ = std::make_unique<Primary>(&context_, committed_.get(), &record_clock_us_,
-                                       std::move(ends), members);
+                                       std::move(ends), std::move(others));
 }
 
 void Replication::Engine::FollowPrimary(const std::string& address, bool discard_local_data) {

@@ -114,11 +114,11 @@ void Follower::OnFollowClosed(FollowerLink* link, const absl::Status& why) {
   SetState(StreamState::kConnecting, refused_, text);
 }
 
-RingReader* Follower::Ring(ShardId shard) {
+std::shared_ptr<RingReader> Follower::Ring(ShardId shard) {
   if (rings_[shard] == nullptr) {
-    rings_[shard] = std::make_unique<RingReader>(context_->options.ring_bytes);
+    rings_[shard] = std::make_shared<RingReader>(context_->options.ring_bytes);
   }
-  return rings_[shard].get();
+  return rings_[shard];
 }
 
 }  // namespace kvstored::replication

@@ -31,7 +31,7 @@ class Follower : public FollowerOwner {
   void OnHeartbeat(uint64_t primary_clock_us) override;
   void OnFollowRefused(Refusal refusal, const std::string& text) override;
   void OnFollowClosed(FollowerLink* link, const absl::Status& why) override;
-  RingReader* Ring(ShardId shard) override;
+  std::shared_ptr<RingReader> Ring(ShardId shard) override;
   std::atomic<Seq>* LocalPersisted(ShardId shard) override {
     return &local_persisted_[shard];
   }
@@ -43,7 +43,7 @@ class Follower : public FollowerOwner {
   std::atomic<Seq>* const local_persisted_;
   bool discard_;
   FollowerLink* link_ = nullptr;  // the engine's; null while there is none
-  std::vector<std::unique_ptr<RingReader>> rings_;
+  std::vector<std::shared_ptr<RingReader>> rings_;
   FollowStatus status_;
   Refusal refused_ = Refusal::kNone;  // by the link that is closing
   std::string refused_text_;

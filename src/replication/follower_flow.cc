@@ -9,6 +9,7 @@ namespace {
 
 // A report that the acknowledgement level does not wait for may wait this long for company.
 constexpr int64_t kLazyReportUs = 1000;
+constexpr int64_t kOverdueUs = 500;
 constexpr int64_t kBlockedRetryUs = 1000;
 constexpr int64_t kDiskFullRetryUs = 100'000;
 
@@ -60,6 +61,7 @@ void FollowerLink::OnHeartbeatFrame(LaneId lane_id) {
   }
   echo_us_ = header->extra;
   owner_->OnHeartbeat(header->clock_us);
+  lanes_[lane_id].heartbeat_due = true;  // the answer carries the credit and the echo
   TakeCredit(lane_id, header->lane_consumed);
 }
 
@@ -199,7 +201,10 @@ int64_t FollowerLink::timer_us() const {
       due = std::min(due, next_retry_us_);
     }
     if (stream->changed_since_us != 0) {
-      due = std::min(due, stream->changed_since_us + kLazyReportUs);
+      // What is overdue waits for a completion or a credit: those wake the loop, the clock need
+      // not.
+      due = std::min(
+          due, std::max(stream->changed_since_us + kLazyReportUs, context_->now_us() + kOverdueUs));
     }
   }
   return due;

@@ -119,7 +119,8 @@ void FollowerLink::OnLanesOpen(LaneId lane_count) {
   ready.ring_bytes = context_->options.ring_bytes;
   ready.lane_credits = context_->options.lane_credits;
   for (ShardId shard = 0; shard < context_->options.shard_count; ++shard) {
-    RingReader* ring = owner_->Ring(shard);
+    rings_.push_back(owner_->Ring(shard));
+    RingReader* const ring = rings_.back().get();
     streams_.push_back(std::make_unique<ReceiveStream>(context_, shard, ring, &plan_,
                                                        owner_->LocalPersisted(shard)));
     ready.rings.push_back(context_->fabric->RegisterRing(id(), ring->memory()));

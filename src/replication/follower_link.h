@@ -25,7 +25,7 @@ class FollowerOwner {
   virtual void OnFollowRefused(Refusal refusal, const std::string& text) = 0;
   virtual void OnFollowClosed(FollowerLink* link, const absl::Status& why) = 0;
   // The ring memory of a shard; kept over links.
-  virtual RingReader* Ring(ShardId shard) = 0;
+  virtual std::shared_ptr<RingReader> Ring(ShardId shard) = 0;
   virtual std::atomic<Seq>* LocalPersisted(ShardId shard) = 0;
 };
 
@@ -92,6 +92,7 @@ class FollowerLink : public OutgoingLink {
   bool syncing_ = false;
   bool told_disk_full_ = false;
   std::vector<Lane> lanes_;
+  std::vector<std::shared_ptr<RingReader>> rings_;  // the fabric's until this link is closed
   std::vector<std::unique_ptr<ReceiveStream>> streams_;
   std::unique_ptr<PageBuffer> heartbeat_memory_;
   RingKey watermark_ring_;

@@ -27,9 +27,13 @@ Members::Members(EngineContext* context, MemberSet set, const std::vector<Replic
 
 ReplicaLink* Members::Find(const Id128& store_id) const {
   const auto it = std::find_if(links_->begin(), links_->end(), [&](const ReplicaLink* link) {
-    return link->store_id() == store_id;
+    return link->store_id() == store_id && link->admitted();
   });
   return it == links_->end() ? nullptr : *it;
+}
+
+bool Members::IsGranting(const Id128& store_id) const {
+  return std::find(granting_.begin(), granting_.end(), store_id) != granting_.end();
 }
 
 bool Members::IsMember(const Id128& store_id) const {
@@ -79,7 +83,7 @@ void Members::Publish() {
 
 void Members::Broadcast(const ReplicaLink* except) {
   for (ReplicaLink* link : *links_) {
-    if (link != except) {
+    if (link != except && link->admitted()) {
       link->Send(MembersChange{set_});
     }
   }
@@ -352,14 +356,21 @@ void Members::StartJoin(int64_t now_us) {
 // P19: the right to be promoted without loss comes when the member counts and holds all that is
 // committed.
 void Members::GrantPromotion() {
+  // Who was dropped by force while it was away still believes in its right.
+  for (ReplicaLink* link : *links_) {
+    if (link->admitted() && link->promotable() && !IsMember(link->store_id()) &&
+        !IsGranting(link->store_id())) {
+      granting_.push_back(link->store_id());
+      link->Send(PromotableChange{false});
+    }
+  }
   if (set_.ack == AckLevel::kNone || !IsComplete()) {
     return;
   }
   for (const Member& member : set_.members) {
     ReplicaLink* link = Find(member.store_id);
     if (link == nullptr || link->promotable() || link->state() != StreamState::kStreaming ||
-        !link->HoldsCommitted(counts_persisted()) ||
-        std::find(granting_.begin(), granting_.end(), member.store_id) != granting_.end()) {
+        !link->HoldsCommitted(counts_persisted()) || IsGranting(member.store_id)) {
       continue;
     }
     granting_.push_back(member.store_id);

@@ -60,6 +60,7 @@ class Members {
   };
 
   ReplicaLink* Find(const Id128& store_id) const;
+  bool IsGranting(const Id128& store_id) const;
   bool counts_persisted() const {
     return set_.ack == AckLevel::kPersisted;
   }
@@ -91,7 +92,7 @@ class Members {
   };
   std::deque<Queued> queue_;
   std::optional<Id128> preferred_;  // the store that Replace wants next
-  std::vector<Id128> granting_;     // asked to become promotable, not confirmed yet
+  std::vector<Id128> granting_;     // asked to change `promotable`, not confirmed yet
   int64_t incomplete_since_us_ = 0;
   int64_t next_silence_check_us_ = 0;
   int64_t next_join_us_ = 0;

@@ -84,6 +84,7 @@ void ReplicaLink::SendAdmission() {
     return;
   }
   admitted_ = true;
+  promotable_ = promotable_ && mode_ != JoinMode::kFullSync;  // cleared by the replica itself (P19)
   Admission admission;
   admission.mode = mode_;
   admission.adopt = plan_.adopt;
@@ -91,6 +92,7 @@ void ReplicaLink::SendAdmission() {
   admission.dropped_records = plan_.dropped_records;
   admission.common = plan_.common;
   admission.primary = plan_.primary;
+  admission.primary.members = context_->facts().members;  // they may have changed meanwhile
   Send(admission);
   base::LogInfo(absl::StrFormat("admitted replica %s: %s", address_,
                                 mode_ == JoinMode::kFullSync ? "full sync" : "catch-up"));
@@ -181,6 +183,9 @@ void ReplicaLink::StartIfReady() {
   }
   Send(Start{watermark_ring_, kWatermarkCredits, slot_bytes_});
   running_ = true;
+  if (const MemberSet members = context_->facts().members; members != facts_.members) {
+    Send(MembersChange{members});  // it was away when the set changed
+  }
   if (mode_ == JoinMode::kFullSync) {
     ++context_->counters->full_syncs;
   }

@@ -77,6 +77,10 @@ class ReplicaLink : public Link {
   StreamState state() const {
     return state_;
   }
+  // It has its admission: from then on it takes messages about members.
+  bool admitted() const {
+    return admitted_;
+  }
   bool promotable() const {
     return promotable_;
   }

@@ -239,7 +239,8 @@ int64_t ReplicaLink::timer_us() const {
   due = std::min(due, next_heartbeat_us_);
   for (const auto& stream : streams_) {
     if (stream->commit_due_us != 0) {
-      due = std::min(due, stream->commit_due_us);
+      // Overdue: it waits for ring space or a credit, whose arrival wakes the loop.
+      due = std::min(due, std::max(stream->commit_due_us, context_->now_us() + kCommitDelayUs / 2));
     } else if (stream->next_seq() != 0 && stream->committed_told + 1 < stream->next_seq()) {
       // The shard may commit any moment; nobody wakes this thread for it.
       due = std::min(due, context_->now_us() + kCommitDelayUs);

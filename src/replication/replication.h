@@ -168,7 +168,8 @@ class Replication {
 
   // --- Roles. ---
 
-  // The epoch of state->Facts() is open: serves followers from `ends` on. `members` as in meta.
+  // The epoch of state->Facts() is open: serves followers from `ends` on. `members` as in meta;
+  // this node itself is left out of it (P19).
   void BecomePrimary(const MemberSet& members);
   // Follows the primary at "host:port" (replication port), reconnecting by itself until told
   // otherwise. `discard_local_data`: the operator's --discard-local-data, for the first admission.

@@ -199,6 +199,7 @@ TEST(Join, AnotherRecordAtAnEqualSeqIsDivergence) {
   record::Encode(record, &other);
   shard.log.back() = other;
   cluster.Restart(1);
+  cluster.nodes[0]->Write(1, 1);
   cluster.Follow(1);
   ASSERT_TRUE(cluster.WaitEqual(1));
   ASSERT_EQ(cluster.nodes[0]->alarms.size(), 1u);
@@ -374,6 +375,24 @@ TEST(Members, DropFreesTheWrites) {
   EXPECT_TRUE(result.ok());
   EXPECT_EQ(cluster.nodes[0]->shard(0).committed, cluster.nodes[0]->shard(0).end());
   EXPECT_EQ(cluster.engines[0]->progress().silent_since_us(), 0);
+}
+
+TEST(Members, WhoWasDroppedByForceLosesItsRightWhenItComesBack) {
+  Cluster cluster;
+  cluster.AddNode();
+  cluster.AddNode();
+  cluster.MakePrimary(0, AckLevel::kReceived, 1);
+  cluster.Follow(1);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.nodes[1]->facts()->promotable; }));
+  cluster.Restart(1);
+  cluster.RunFor(500'000);
+  cluster.engines[0]->DropMember(cluster.nodes[1]->facts()->store_id, true, [](absl::Status) {});
+  cluster.RunFor(10'000);
+  cluster.Follow(1);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); }));
+  cluster.RunFor(100'000);
+  EXPECT_FALSE(cluster.nodes[1]->facts()->promotable);
+  EXPECT_TRUE(cluster.nodes[1]->facts()->members.members.empty()) << "it was told the new set";
 }
 
 TEST(Members, AMemberThatComesBackCountsAgain) {
