@@ -77,6 +77,7 @@ TEST(Stream, PlantedCreditErrorIsFound) {
     cluster.MakePrimary(0, AckLevel::kReceived, 1);
     cluster.Follow(1);
     ASSERT_TRUE(cluster.WaitEqual(1));
+    cluster.RunFor(50'000);  // all credit comes home
     // The replica sleeps while its primary writes on.
     for (int i = 0; i < 100; ++i) {
       cluster.nodes[0]->Write(0, 1, 8);
