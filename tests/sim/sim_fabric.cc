@@ -22,6 +22,9 @@ void SimNetwork::Calm() {
   faults.long_delay_rate = 0;
   faults.write_error_rate = 0;
   faults.message_error_rate = 0;
+  faults.rnr_rate = 0;
+  faults.stale_key_rate = 0;
+  faults.corrupt_rate = 0;
   faults.refuse_rate = 0;
   state_->bandwidth.clear();
   Heal();

@@ -36,6 +36,13 @@ struct SimFaults {
   double message_error_rate = 0;
   // When a link breaks, of each lane: the completions of what landed last are lost.
   double completion_lost_rate = 0.5;
+  // Of each landing: the link breaks as if the peer had posted no receive, or had given the ring's key
+  // back (after a restart, say).
+  double rnr_rate = 0;
+  double stale_key_rate = 0;
+  // Of each landing of at least 64 bytes: one bit of it is wrong. No wire does that, a bad memory
+  // does; checksums are there for it.
+  double corrupt_rate = 0;
   // Of each connect.
   double refuse_rate = 0;
   // Of each link: OnPosted as with sockets (copied, may precede the landing); otherwise as with
@@ -88,7 +95,8 @@ class SimNetwork {
   // How often each fault really happened: "long_delay", "link_error", "flushed_write",
   // "landed_completion_lost", "rnr", "stale_ring_key", "ring_bounds", "partition_stall",
   // "partition_break", "slow_peer", "node_crash", "connect_refused", "connect_timeout",
-  // "reordered_across_lanes", "send_queue_full". (A fault that never happened has no entry.)
+  // "reordered_across_lanes", "send_queue_full", "rnr_injected", "stale_ring_key_injected",
+  // "corrupt_landing". (A fault that never happened has no entry.)
   const std::map<std::string, uint64_t>& counters() const;
   // Changes with everything that was delivered: equal seeds must give equal hashes.
   uint64_t trace_hash() const;

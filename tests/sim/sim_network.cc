@@ -106,6 +106,11 @@ bool SimNetworkState::Land(SimLink* link, int side, LaneId lane_id, SimTransfer*
     Break(link, absl::AbortedError("remote access error: the ring key names no registered ring"));
     return false;
   }
+  if (random.Chance(faults.stale_key_rate)) {
+    Count("stale_ring_key_injected");
+    Break(link, absl::AbortedError("remote access error: the ring key was given back (injected)"));
+    return false;
+  }
   const std::span<uint8_t> memory = ring->second;
   if (transfer->offset > memory.size() ||
       transfer->bytes.size() > memory.size() - transfer->offset) {
@@ -119,7 +124,17 @@ bool SimNetworkState::Land(SimLink* link, int side, LaneId lane_id, SimTransfer*
     Break(link, absl::AbortedError("RNR retries exceeded: a write met no posted receive"));
     return false;
   }
+  if (random.Chance(faults.rnr_rate)) {
+    Count("rnr_injected");
+    Break(link, absl::AbortedError("RNR retries exceeded (injected)"));
+    return false;
+  }
   --peer_lane.receive_count;
+  if (transfer->bytes.size() >= 64 && random.Chance(faults.corrupt_rate)) {
+    Count("corrupt_landing");
+    transfer->bytes[random.Below(transfer->bytes.size())] ^=
+        static_cast<uint8_t>(1U << random.Below(8));
+  }
   if (!transfer->bytes.empty()) {
     std::memcpy(memory.data() + transfer->offset, transfer->bytes.data(), transfer->bytes.size());
   }

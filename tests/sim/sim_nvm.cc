@@ -324,6 +324,18 @@ void SimNvmDevice::SetCapacity(uint64_t capacity_bytes) {
   capacity_bytes_ = capacity_bytes;
 }
 
+uint64_t SimNvmDevice::UsedBytesNow() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return UsedBytes();
+}
+
+void SimNvmDevice::Disarm() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  crash_armed_ = false;
+  fail_next_persist_ = false;
+  fail_next_write_ = false;
+}
+
 void SimNvmDevice::FlipBit(const std::string& name, uint64_t offset, uint32_t bit) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = files_.find(name);

@@ -66,6 +66,9 @@ class SimNvmDevice : public NvmDevice {
   void FailNextPersist();
   void FailNextWrite();
   void SetCapacity(uint64_t capacity_bytes);
+  uint64_t UsedBytesNow() const;
+  // Takes back what was armed and has not struck yet.
+  void Disarm();
   // Flips a bit of what the device holds.
   void FlipBit(const std::string& name, uint64_t offset, uint32_t bit);
   // Flips a random bit of a random non-empty file whose name contains `part`. False: there is none.
