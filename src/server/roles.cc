@@ -138,6 +138,11 @@ bool Roles::StepAside(const NodeFacts& newer, const std::string& address) {
 }
 
 void Roles::OnNewerPrimary(const NodeFacts& facts, const std::string& address) {
+  // The engine is in the middle of a link's message: roles change after it has returned.
+  core_->replication->Post([this, facts, address] { JudgeNewerPrimary(facts, address); });
+}
+
+void Roles::JudgeNewerPrimary(const NodeFacts& facts, const std::string& address) {
   const log::Meta meta = core_->identity->meta();
   if (meta.role == Role::kPrimary) {
     StepAside(facts, address);

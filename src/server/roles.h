@@ -71,6 +71,7 @@ class Roles : public replication::NodeState {
   std::vector<std::string> KnownAddresses() const;
   bool ReadsAllowed() const;
   void Announce();
+  void JudgeNewerPrimary(const replication::NodeFacts& facts, const std::string& address);
   bool StepAside(const replication::NodeFacts& newer, const std::string& address);
   void RequestRestart();
 

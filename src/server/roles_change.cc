@@ -183,31 +183,30 @@ void Roles::DropMember(const Id128& store, bool force, Done done) {
 }
 
 void Roles::Follow(const std::string& address, bool discard_local_data, Done done) {
-  const log::Meta meta = core_->identity->meta();
   if (busy_) {
     done(absl::UnavailableError("another change of role is under way"));
     return;
   }
-  const auto follow = [this, address, discard_local_data, done] {
-    const absl::Status saved = core_->identity->Update([&](log::Meta* m) {
-      m->role = Role::kReplica;
-      m->primary_address = address;
-      m->promotable = false;
-    });
-    done(saved);
-    if (saved.ok() &&
-        core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
-      RequestRestart();
-      return;
-    }
-    core_->replication->FenceAndStop("another primary is followed");
+  const bool was_primary =
+      core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary);
+  // A full sync under way has made a mixture of the memory: start-up has the old data set back.
+  const bool in_full_sync =
+      core_->log() != nullptr && core_->gate.loading.load(std::memory_order_relaxed);
+  core_->gate.writable.store(false, std::memory_order_release);
+  core_->replication->FenceAndStop("another primary is followed");
+  const absl::Status saved = core_->identity->Update([&](log::Meta* m) {
+    m->role = Role::kReplica;
+    m->primary_address = address;
+    m->promotable = false;
+  });
+  done(saved);
+  if (!saved.ok()) {
+    StepDown(saved);
+  } else if (was_primary || in_full_sync) {
+    RequestRestart();
+  } else {
     core_->replication->FollowPrimary(address, discard_local_data);
-  };
-  if (meta.role == Role::kPrimary && core_->gate.writable.load(std::memory_order_relaxed)) {
-    core_->gate.writable.store(false, std::memory_order_release);
-    core_->replication->FenceAndStop("this node becomes a replica");
   }
-  follow();
 }
 
 }  // namespace kvstored::server

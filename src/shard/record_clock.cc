@@ -30,10 +30,9 @@ uint64_t RecordClock::NowUs() {
   monotonic_us_ = monotonic_us;
   if (following_) {
     now_us_ += elapsed_us;
-  } else if (wall_us >= now_us_) {
-    now_us_ = wall_us;
   } else {
-    now_us_ = std::min(now_us_ + elapsed_us, std::max(wall_us, now_us_ + elapsed_us * 9 / 10));
+    // At least nine tenths of what has passed, however far behind the wall clock is.
+    now_us_ = std::max(wall_us, now_us_ + elapsed_us * 9 / 10);
   }
   behind_us_.store(following_ ? 0 : std::max<int64_t>(0, now_us_ - wall_us),
                    std::memory_order_relaxed);

@@ -1,0 +1,192 @@
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/digest.h"
+#include "base/endian.h"
+#include "base/poller.h"
+#include "base/random.h"
+#include "base/spsc_ring.h"
+
+namespace kvstored::base {
+namespace {
+
+// Bit by bit, straight from the polynomial.
+uint32_t SlowCrc32c(const std::string& bytes) {
+  uint32_t crc = ~uint32_t{0};
+  for (const char c : bytes) {
+    crc ^= static_cast<uint8_t>(c);
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78 : 0);
+    }
+  }
+  return ~crc;
+}
+
+TEST(Crc32c, KnownValues) {
+  EXPECT_EQ(Crc32c(0, "123456789", 9), 0xe3069283U);
+  EXPECT_EQ(Crc32c(0, "", 0), 0U);
+  const std::string zeros(32, '\0');  // RFC 3720 B.4
+  EXPECT_EQ(Crc32c(0, zeros.data(), zeros.size()), 0x8a9136aaU);
+}
+
+TEST(Crc32c, EveryLengthAgreesWithTheBitwiseOne) {
+  Random random(1);
+  std::string bytes;
+  for (size_t size = 0; size < 2500; size += size < 40 ? 1 : 61) {
+    while (bytes.size() < size) {
+      bytes += static_cast<char>(random.Next());
+    }
+    EXPECT_EQ(Crc32c(0, bytes.data(), size), SlowCrc32c(bytes.substr(0, size))) << size;
+  }
+}
+
+TEST(Crc32c, ExtendsOverPieces) {
+  Random random(2);
+  std::string bytes(4000, '\0');
+  for (char& c : bytes) {
+    c = static_cast<char>(random.Next());
+  }
+  const uint32_t whole = Crc32c(0, bytes.data(), bytes.size());
+  for (const size_t cut : {0, 1, 7, 768, 1000, 3999, 4000}) {
+    const uint32_t first = Crc32c(0, bytes.data(), cut);
+    EXPECT_EQ(Crc32c(first, bytes.data() + cut, bytes.size() - cut), whole) << cut;
+  }
+}
+
+TEST(Endian, RoundTripAndOrder) {
+  uint8_t bytes[8];
+  StoreBe64(bytes, 0x0102030405060708);
+  EXPECT_EQ(bytes[0], 1);
+  EXPECT_EQ(bytes[7], 8);
+  EXPECT_EQ(LoadBe64(bytes), 0x0102030405060708U);
+  EXPECT_EQ(LoadBe32(bytes), 0x01020304U);
+  EXPECT_EQ(LoadBe16(bytes + 6), 0x0708);
+}
+
+TEST(DigesterTest, SeedDecidesAndShardsAreEven) {
+  const Digester one(Id128{{1}});
+  const Digester two(Id128{{2}});
+  EXPECT_EQ(one.Of("key"), Digester(Id128{{1}}).Of("key"));
+  EXPECT_FALSE(one.Of("key") == two.Of("key"));
+  std::vector<int> counts(7, 0);
+  for (int i = 0; i < 7000; ++i) {
+    ++counts[ShardOf(one.Of("key" + std::to_string(i)), 7)];
+  }
+  for (const int count : counts) {
+    EXPECT_NEAR(count, 1000, 200);
+  }
+}
+
+TEST(SpscRingTest, FullAndEmpty) {
+  SpscRing<int> ring(4);
+  int value = 0;
+  EXPECT_FALSE(ring.TryPop(&value));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(ring.TryPush(i));
+  }
+  EXPECT_FALSE(ring.TryPush(4));
+  EXPECT_TRUE(ring.TryPop(&value));
+  EXPECT_EQ(value, 0);
+  EXPECT_TRUE(ring.TryPush(4));
+}
+
+TEST(SpscRingTest, KeepsOrderBetweenThreads) {
+  SpscRing<uint64_t> ring(64);
+  constexpr uint64_t kCount = 100'000;
+  std::thread producer([&ring] {
+    for (uint64_t i = 0; i < kCount;) {
+      if (ring.TryPush(i)) {
+        ++i;
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  });
+  uint64_t expected = 0;
+  while (expected < kCount) {
+    uint64_t value = 0;
+    if (ring.TryPop(&value)) {
+      ASSERT_EQ(value, expected);
+      ++expected;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  producer.join();
+}
+
+class Reader : public PollTarget {
+ public:
+  void OnReady(uint32_t events) override {
+    ++calls;
+    last = events;
+    if (then) {
+      then();
+    }
+  }
+  int calls = 0;
+  uint32_t last = 0;
+  std::function<void()> then;
+};
+
+TEST(PollerTest, TellsReadinessAndForgetsRemovedTargets) {
+  int first[2];
+  int second[2];
+  ASSERT_EQ(::pipe(first), 0);
+  ASSERT_EQ(::pipe(second), 0);
+  Poller poller;
+  Reader a;
+  Reader b;
+  poller.Add(first[0], EPOLLIN, &a);
+  poller.Add(second[0], EPOLLIN, &b);
+  EXPECT_EQ(poller.Poll(0), 0U);
+  ASSERT_EQ(::write(first[1], "x", 1), 1);
+  ASSERT_EQ(::write(second[1], "x", 1), 1);
+  // Whichever is told first removes the other, whose readiness was fetched already.
+  a.then = [&] {
+    poller.Remove(second[0], &b);
+  };
+  b.then = [&] {
+    poller.Remove(first[0], &a);
+  };
+  EXPECT_EQ(poller.Poll(1'000'000), 1U);
+  EXPECT_EQ(a.calls + b.calls, 1);
+  for (const int fd : {first[0], first[1], second[0], second[1]}) {
+    ::close(fd);
+  }
+}
+
+TEST(PollerTest, WakeEndsASleep) {
+  Poller poller;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> rounds{0};
+  std::thread sleeper([&] {
+    while (!stop.load()) {
+      poller.Poll(-1);  // for ever: only Wake ends it
+      rounds.fetch_add(1);
+    }
+  });
+  for (uint64_t i = 1; i <= 200; ++i) {
+    const uint64_t before = rounds.load();
+    poller.Wake();
+    while (rounds.load() == before) {
+      std::this_thread::yield();
+      poller.Wake();
+    }
+  }
+  stop.store(true);
+  poller.Wake();
+  sleeper.join();
+  EXPECT_GE(rounds.load(), 200U);
+}
+
+}  // namespace
+}  // namespace kvstored::base
