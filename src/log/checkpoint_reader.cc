@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::OpenNewest(
   uint64_t newest = 0;
   for (const std::string& name : names) {
     if (name.size() > 4 && name.substr(name.size() - 4) == ".tmp") {
-      KVS_RETURN_IF_ERROR(device->Remove(directory + "/" + name));
+      KVS_RETURN_IF_ERROR(device->Remove(absl::StrFormat("%s/%s", directory, name)));
     }
     newest = std::max(newest, ParseCheckpointName(name));
   }

@@ -25,6 +25,7 @@ inline constexpr size_t kFramePayloadMax = size_t{2} << 20;
 struct LogPosition {
   uint64_t segment = 0;
   uint64_t offset = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): what a defaulted comparison expands to (LLVM 14)
   friend auto operator<=>(const LogPosition&, const LogPosition&) = default;
 };
 

@@ -201,7 +201,7 @@ class Log {
   absl::Status WriteRound(Round* round);
   absl::Status Roll();
   absl::Status PersistCurrent();
-  absl::Status StartSegment(SpareSegment spare);
+  absl::Status StartSegment(const SpareSegment& spare);
   absl::StatusOr<SpareSegment> MakeSpare(uint64_t reserve);
   absl::StatusOr<SpareSegment> CreateSpare(const std::string& name, uint64_t reserve);
   absl::Status BlankHeader(NvmFile* file);

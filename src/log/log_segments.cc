@@ -158,10 +158,10 @@ absl::Status Log::Roll() {
       KVS_ASSIGN_OR_RETURN(spare, MakeSpare(0));
     }
   }
-  return StartSegment(std::move(spare));
+  return StartSegment(spare);
 }
 
-absl::Status Log::StartSegment(SpareSegment spare) {
+absl::Status Log::StartSegment(const SpareSegment& spare) {
   SegmentHeader header;
   header.incarnation = options_.random();
   header.number = current_.header.number + 1;

@@ -113,10 +113,10 @@ class Fields {
     return id;
   }
   const json& Array(const char* name) {
-    static const json* const kEmpty = new json(json::array());
+    static const json* const empty = new json(json::array());
     const json* field = Find(name);
     if (field == nullptr || !field->is_array()) {
-      return Bad(name), *kEmpty;
+      return Bad(name), *empty;
     }
     return *field;
   }

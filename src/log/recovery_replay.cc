@@ -34,7 +34,7 @@ absl::Status ShardReplay::Flush() {
   if (pending_.empty()) {
     return absl::OkStatus();
   }
-  const absl::Status status = sink_->OnRecords(shard_, pending_);
+  absl::Status status = sink_->OnRecords(shard_, pending_);
   pending_.clear();
   return status;
 }

@@ -73,7 +73,7 @@ absl::Status RemoveTree(const std::string& path) {
   if (S_ISDIR(facts.st_mode)) {
     KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(path));
     for (const std::string& name : names) {
-      KVS_RETURN_IF_ERROR(RemoveTree(path + "/" + name));
+      KVS_RETURN_IF_ERROR(RemoveTree(absl::StrFormat("%s/%s", path, name)));
     }
     if (::rmdir(path.c_str()) != 0) {
       return PosixStatus(errno, "removing", path);

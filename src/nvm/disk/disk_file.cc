@@ -99,10 +99,10 @@ absl::Status DiskFile::Prewrite(uint64_t size_bytes) {
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
     return PosixStatus(error, absl::StrFormat("allocating %d bytes for", size_bytes), path_);
   }
-  static const std::vector<uint8_t>* const kZeros = new std::vector<uint8_t>(size_t{1} << 20);
+  static const std::vector<uint8_t>* const zeros = new std::vector<uint8_t>(size_t{1} << 20);
   for (uint64_t at = 0; at < size_bytes;) {
-    const size_t n = static_cast<size_t>(std::min<uint64_t>(kZeros->size(), size_bytes - at));
-    const iovec piece = {const_cast<uint8_t*>(kZeros->data()), n};
+    const size_t n = static_cast<size_t>(std::min<uint64_t>(zeros->size(), size_bytes - at));
+    const iovec piece = {const_cast<uint8_t*>(zeros->data()), n};
     KVS_RETURN_IF_ERROR(Write(at, {&piece, 1}));
     at += n;
   }
