@@ -144,7 +144,9 @@ class Shard {
 
   // May the command that runs now make `record_count` records with `bytes` of keys and values in
   // all? kOk, or why not; then nothing was changed. kWait: Park() the command and run it again.
-  // With `force` (a transaction that already holds its shards) the uncommitted window is not asked.
+  // With `force` (a transaction that holds its shards, has reserved, and may have written already)
+  // only log space is asked for: role, window and memory were judged when it began, and half of a
+  // transaction must not be refused.
   OpResult Reserve(uint32_t record_count, uint64_t bytes, bool force = false);
   // key := value (at most kPartBytesMax bytes). kOk or kOutOfMemory (nothing changed).
   OpResult Set(const Key& key, std::string_view value, uint64_t expiry_ms);
@@ -311,6 +313,7 @@ class Shard {
   void Encode(record::Record* record);
   // Applies, then encodes: a store without memory leaves no record.
   OpResult Emit(record::Record* record);
+  OpResult GateWrite() const;
   void NoteRemoval(const Digest& digest, Seq seq);
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);
@@ -328,7 +331,6 @@ class Shard {
   std::atomic<Seq> committed_{0};
   Seq dependency_ = 0;
   uint64_t now_us_ = 0;
-  uint64_t last_timestamp_us_ = 0;
 
   std::shared_ptr<record::Batch> batch_;  // under construction
   uint64_t log_quota_bytes_ = 0;          // log space reserved and not yet used
