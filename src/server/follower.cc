@@ -15,6 +15,11 @@ using replication::Refusal;
 using replication::StreamState;
 
 void Follower::PrepareJoin(const JoinPlan& plan, std::function<void(absl::Status)> done) {
+  if (core_->restart_wanted.load(std::memory_order_acquire)) {
+    // Asked again before the end of this life: what was adopted has no log here.
+    done(absl::AbortedError("this node starts again"));
+    return;
+  }
   if (plan.adopt || !core_->identity->has_data_set() ||
       core_->identity->manifest().data_set != plan.primary.data_set_id) {
     // Another seed and perhaps another shard count: the node starts again on an empty set of that
