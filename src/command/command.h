@@ -39,6 +39,8 @@ inline constexpr uint32_t kFlagStale = 1u << 6;
 inline constexpr uint32_t kFlagFast = 1u << 7;
 inline constexpr uint32_t kFlagNoMulti = 1u << 8;
 inline constexpr uint32_t kFlagNoAuth = 1u << 9;
+// Not told to clients: args[1] is a subcommand, checked before the command runs (subcommand.h).
+inline constexpr uint32_t kFlagSubcommands = 1u << 10;
 
 // One run of a handler of Reach::kKey or kFanSum on one shard. `args` is the whole command for
 // kKey; for kFanSum only args[0] and the keys of this shard. Everything is borrowed for the call.

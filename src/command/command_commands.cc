@@ -187,7 +187,7 @@ void CommandInfo(resp::Writer& out, std::span<const std::string_view> names) {
   for (std::string_view name : names) {
     const CommandSpec* spec = FindCommand(name);
     if (spec == nullptr) {
-      out.NullArray();
+      out.Null();
     } else {
       WriteInfo(out, *spec);
     }
@@ -299,23 +299,18 @@ void HandleCommand(Session& session, std::span<const std::string_view> args) {
     return;
   }
   const std::string word = ToLower(args[1]);
-  const bool alone = args.size() == 2;
   if (word == "info") {
     CommandInfo(out, args.subspan(2));
   } else if (word == "docs") {
     CommandDocs(out, args.subspan(2));
   } else if (word == "list") {
     CommandList(out, args.subspan(2));
-  } else if (word == "count" && alone) {
+  } else if (word == "count") {
     out.Integer(static_cast<int64_t>(CommandTable().size()));
-  } else if (word == "help" && alone) {
+  } else if (word == "help") {
     CommandHelp(out);
-  } else if (word == "getkeys" && args.size() >= 4) {
-    CommandGetKeys(out, args.subspan(2));
-  } else if (word == "count" || word == "help" || word == "getkeys") {
-    WriteSubcommandArity(out, "command", word);
   } else {
-    WriteUnknownSubcommand(out, "COMMAND", args[1]);
+    CommandGetKeys(out, args.subspan(2));
   }
 }
 

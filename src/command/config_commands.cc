@@ -58,38 +58,19 @@ void ConfigSet(Session& session, std::span<const std::string_view> words) {
 }  // namespace
 
 void HandleConfig(Session& session, std::span<const std::string_view> args) {
-  struct Subcommand {
-    std::string_view word;
-    size_t words_min;
-    size_t words_max;
-  };
-  constexpr size_t kAnyCount = ~size_t{0};
-  constexpr Subcommand kSubcommands[] = {
-      {"get", 3, kAnyCount}, {"set", 4, kAnyCount}, {"resetstat", 2, 2},
-      {"rewrite", 2, 2},     {"help", 2, 2},
-  };
-  const Subcommand* chosen = nullptr;
-  for (const Subcommand& subcommand : kSubcommands) {
-    if (EqualsIgnoreCase(args[1], subcommand.word)) {
-      chosen = &subcommand;
-    }
-  }
-  if (chosen == nullptr) {
-    WriteUnknownSubcommand(session.out(), "CONFIG", args[1]);
-  } else if (args.size() < chosen->words_min || args.size() > chosen->words_max) {
-    WriteSubcommandArity(session.out(), "config", chosen->word);
-  } else if (chosen->word == "get") {
+  const std::string word = ToLower(args[1]);
+  if (word == "get") {
     ConfigGet(session, args.subspan(2));
-  } else if (chosen->word == "set") {
+  } else if (word == "set") {
     ConfigSet(session, args.subspan(2));
-  } else if (chosen->word == "help") {
+  } else if (word == "help") {
     WriteHelp(session.out(), "CONFIG",
               {"GET <pattern>",
                "    Return parameters matching the glob-like <pattern> and their values.",
                "SET <directive> <value>", "    Set the configuration <directive> to <value>.",
                "RESETSTAT", "    Reset statistics reported by the INFO command.", "REWRITE",
                "    Rewrite the configuration file."});
-  } else if (chosen->word == "resetstat") {
+  } else if (word == "resetstat") {
     session.front().set().ResetFigures();
     session.out().Simple("OK");
   } else {

@@ -223,7 +223,7 @@ constexpr std::array<CommandSpec, 10> kConnectionCommands = {
     OfConnection("reset", 1, kConnectionFlags | kFlagNoAuth, &HandleReset),
     OfConnection("quit", -1, kConnectionFlags | kFlagNoAuth, &HandleQuit),
     OfConnection("select", 2, kFlagLoading | kFlagStale | kFlagFast, &HandleSelect),
-    OfConnection("client", -2, kConnectionFlags, &HandleClient),
+    OfConnection("client", -2, kConnectionFlags | kFlagSubcommands, &HandleClient),
     OfConnection("wait", 3, kFlagNoScript, &HandleWait),
     OfConnection("waitaof", 4, kFlagNoScript, &HandleWaitAof),
 };

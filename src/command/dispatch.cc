@@ -1,8 +1,10 @@
 #include "command/dispatch.h"
 
+#include <algorithm>
 #include <array>
 
 #include "command/numbers.h"
+#include "kvstored/limits.h"
 
 namespace kvstored::command {
 
@@ -34,18 +36,51 @@ void WriteOutcome(resp::Writer& out, OpResult outcome) {
   out.Error(OutcomeText(outcome));
 }
 
+namespace {
+
+// Redis prints arguments in errors as C strings.
+std::string_view UpToNul(std::string_view text) {
+  return text.substr(0, text.find('\0'));
+}
+
+}  // namespace
+
+bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args) {
+  static_assert(kKeyBytesMax == 65535, "the error below says so");
+  if (spec.first_key == 0) {
+    return false;
+  }
+  const int count = static_cast<int>(args.size());
+  const int last = std::min(spec.last_key < 0 ? count + spec.last_key : spec.last_key, count - 1);
+  for (int i = spec.first_key; i <= last; i += spec.key_step) {
+    if (args[static_cast<size_t>(i)].size() > kKeyBytesMax) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string RefusalOf(const CommandSpec* spec, std::span<const std::string_view> args) {
   if (spec == nullptr) {
     constexpr size_t kEchoedBytesMax = 128;
     std::string words;
     for (size_t i = 1; i < args.size() && words.size() < kEchoedBytesMax; ++i) {
-      words.append("'").append(args[i].substr(0, kEchoedBytesMax - words.size())).append("' ");
+      const size_t left = kEchoedBytesMax - words.size();
+      words.append("'").append(UpToNul(args[i]).substr(0, left)).append("' ");
     }
-    return "ERR unknown command '" + std::string(args[0].substr(0, kEchoedBytesMax)) +
+    return "ERR unknown command '" + std::string(UpToNul(args[0]).substr(0, kEchoedBytesMax)) +
            "', with args beginning with: " + words;
   }
   if (!IsArity(*spec, args.size())) {
     return "ERR wrong number of arguments for '" + std::string(spec->name) + "' command";
+  }
+  if ((spec->flags & kFlagSubcommands) != 0) {
+    if (std::string error = SubcommandRefusal(spec->name, args); !error.empty()) {
+      return error;
+    }
+  }
+  if (HasLongKey(*spec, args)) {
+    return "ERR key is longer than 65535 bytes";
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "command/command.h"
+#include "command/subcommand.h"
 #include "kvstored/op_result.h"
 #include "shard/shard.h"
 
@@ -18,6 +19,13 @@ inline constexpr uint64_t kMultiBytesMax = uint64_t{1} << 30;
 inline bool IsArity(const CommandSpec& spec, size_t word_count) {
   return spec.arity >= 0 ? word_count == static_cast<size_t>(spec.arity)
                          : word_count >= static_cast<size_t>(-spec.arity);
+}
+// The record's key length has 16 bits: is a key among `args` too long for it?
+bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args);
+// Is RefusalOf() empty?
+inline bool IsWellFormed(const CommandSpec& spec, std::span<const std::string_view> args) {
+  return IsArity(spec, args.size()) && !HasLongKey(spec, args) &&
+         ((spec.flags & kFlagSubcommands) == 0 || SubcommandRefusal(spec.name, args).empty());
 }
 // May a command with these flags run as the node is now? What only a shard can know (log space,
 // memory) its Reserve tells later.

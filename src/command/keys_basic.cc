@@ -3,7 +3,6 @@
 
 #include "command/keys.h"
 #include "command/numbers.h"
-#include "command/subcommand.h"
 #include "command/write_effects.h"
 
 namespace kvstored::command {
@@ -30,16 +29,8 @@ OpResult HandleType(ShardCall& call) {
   return OpResult::kOk;
 }
 
+// OBJECT ENCODING: the only subcommand with a key.
 OpResult HandleObject(ShardCall& call) {
-  const std::string_view word = call.args[1];
-  if (!EqualsIgnoreCase(word, "encoding")) {
-    WriteUnknownSubcommand(*call.out, "OBJECT", word);
-    return OpResult::kOk;
-  }
-  if (call.args.size() != 3) {
-    WriteSubcommandArity(*call.out, "object", "encoding");
-    return OpResult::kOk;
-  }
   const store::Item* item = call.shard->Find(call.keys[0]);
   if (item == nullptr) {
     call.out->Null();
@@ -49,12 +40,8 @@ OpResult HandleObject(ShardCall& call) {
   return OpResult::kOk;
 }
 
+// MEMORY USAGE key [SAMPLES count].
 OpResult HandleMemory(ShardCall& call) {
-  const std::string_view word = call.args[1];
-  if (!EqualsIgnoreCase(word, "usage")) {
-    WriteUnknownSubcommand(*call.out, "MEMORY", word);
-    return OpResult::kOk;
-  }
   // SAMPLES is for nested values, which there are none of: checked and not used.
   for (size_t i = 3; i < call.args.size(); i += 2) {
     int64_t samples = 0;

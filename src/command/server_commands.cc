@@ -155,30 +155,19 @@ void HandleClusterDisabled(Session& session, std::span<const std::string_view> /
   session.out().Error("ERR This instance has cluster support disabled");
 }
 
-void HandleObjectWithoutKey(Session& session, std::span<const std::string_view> args) {
-  if (EqualsIgnoreCase(args[1], "help")) {
-    WriteHelp(session.out(), "OBJECT",
-              {"ENCODING <key>",
-               "    Return the kind of internal representation used in order to store the value",
-               "    associated with a <key>."});
-  } else if (EqualsIgnoreCase(args[1], "encoding")) {
-    WriteSubcommandArity(session.out(), "object", "encoding");
-  } else {
-    WriteUnknownSubcommand(session.out(), "OBJECT", args[1]);
-  }
+// Without a key there is only HELP: SubcommandRefusal refused the rest.
+void HandleObjectWithoutKey(Session& session, std::span<const std::string_view> /*args*/) {
+  WriteHelp(session.out(), "OBJECT",
+            {"ENCODING <key>",
+             "    Return the kind of internal representation used in order to store the value",
+             "    associated with a <key>."});
 }
 
-void HandleMemoryWithoutKey(Session& session, std::span<const std::string_view> args) {
-  if (EqualsIgnoreCase(args[1], "help")) {
-    WriteHelp(session.out(), "MEMORY",
-              {"USAGE <key> [SAMPLES <count>]",
-               "    Return memory in bytes used by <key> and its value. Nested values are",
-               "    sampled up to <count> times (default: 5, 0 means sample all)."});
-  } else if (EqualsIgnoreCase(args[1], "usage")) {
-    WriteSubcommandArity(session.out(), "memory", "usage");
-  } else {
-    WriteUnknownSubcommand(session.out(), "MEMORY", args[1]);
-  }
+void HandleMemoryWithoutKey(Session& session, std::span<const std::string_view> /*args*/) {
+  WriteHelp(session.out(), "MEMORY",
+            {"USAGE <key> [SAMPLES <count>]",
+             "    Return memory in bytes used by <key> and its value. Nested values are",
+             "    sampled up to <count> times (default: 5, 0 means sample all)."});
 }
 
 // TIME asks shard 0 for the record clock, so that it agrees with TTL and with record timestamps.

@@ -1,6 +1,6 @@
 #include "command/subcommand.h"
 
-#include <string>
+#include "command/numbers.h"
 
 namespace kvstored::command {
 namespace {
@@ -8,18 +8,97 @@ namespace {
 // As much of a client's word as Redis repeats in an error.
 constexpr size_t kEchoedBytesMax = 128;
 
-}  // namespace
+struct Subcommand {
+  std::string_view command;
+  std::string_view name;
+  int arity;  // counts command and subcommand; negative = at least
+};
+constexpr Subcommand kSubcommands[] = {
+    {"client", "caching", 3},
+    {"client", "getname", 2},
+    {"client", "getredir", 2},
+    {"client", "help", 2},
+    {"client", "id", 2},
+    {"client", "info", 2},
+    {"client", "kill", -3},
+    {"client", "list", -2},
+    {"client", "no-evict", 3},
+    {"client", "no-touch", 3},
+    {"client", "reply", 3},
+    {"client", "setinfo", 4},
+    {"client", "setname", 3},
+    {"client", "tracking", -3},
+    {"cluster", "addslots", -3},
+    {"cluster", "addslotsrange", -4},
+    {"cluster", "bumpepoch", 2},
+    {"cluster", "count-failure-reports", 3},
+    {"cluster", "countkeysinslot", 3},
+    {"cluster", "delslots", -3},
+    {"cluster", "delslotsrange", -4},
+    {"cluster", "failover", -2},
+    {"cluster", "flushslots", 2},
+    {"cluster", "forget", 3},
+    {"cluster", "getkeysinslot", 4},
+    {"cluster", "info", 2},
+    {"cluster", "keyslot", 3},
+    {"cluster", "links", 2},
+    {"cluster", "meet", -4},
+    {"cluster", "myid", 2},
+    {"cluster", "nodes", 2},
+    {"cluster", "replicas", 3},
+    {"cluster", "replicate", 3},
+    {"cluster", "reset", -2},
+    {"cluster", "saveconfig", 2},
+    {"cluster", "set-config-epoch", 3},
+    {"cluster", "setslot", -4},
+    {"cluster", "shards", 2},
+    {"cluster", "slaves", 3},
+    {"cluster", "slots", 2},
+    {"command", "count", 2},
+    {"command", "docs", -2},
+    {"command", "getkeys", -4},
+    {"command", "help", 2},
+    {"command", "info", -2},
+    {"command", "list", -2},
+    {"config", "get", -3},
+    {"config", "help", 2},
+    {"config", "resetstat", 2},
+    {"config", "rewrite", 2},
+    {"config", "set", -4},
+    {"memory", "help", 2},
+    {"memory", "usage", -3},
+    {"object", "encoding", 3},
+    {"object", "help", 2},
+};
 
-void WriteUnknownSubcommand(resp::Writer& out, std::string_view command, std::string_view word) {
-  std::string text = "ERR unknown subcommand '";
-  text.append(word.substr(0, kEchoedBytesMax)).append("'. Try ").append(command).append(" HELP.");
-  out.Error(text);
+bool Fits(int arity, size_t arg_count) {
+  return arity >= 0 ? arg_count == static_cast<size_t>(arity)
+                    : arg_count >= static_cast<size_t>(-arity);
 }
 
-void WriteSubcommandArity(resp::Writer& out, std::string_view command, std::string_view word) {
-  std::string text = "ERR wrong number of arguments for '";
-  text.append(command).append("|").append(word).append("' command");
-  out.Error(text);
+}  // namespace
+
+std::string SubcommandRefusal(std::string_view command, std::span<const std::string_view> args) {
+  if (args.size() < 2) {
+    return {};
+  }
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (subcommand.command == command && EqualsIgnoreCase(args[1], subcommand.name)) {
+      if (Fits(subcommand.arity, args.size())) {
+        return {};
+      }
+      std::string text = "ERR wrong number of arguments for '";
+      return text.append(command).append("|").append(subcommand.name).append("' command");
+    }
+  }
+  std::string upper(command);
+  for (char& c : upper) {
+    c = static_cast<char>(c - 'a' + 'A');
+  }
+  // Redis prints the word as a C string.
+  const std::string_view word = args[1].substr(0, args[1].find('\0')).substr(0, kEchoedBytesMax);
+  std::string text = "ERR unknown subcommand '";
+  return text.append(word).append("'. Try ").append(upper).append(" HELP.");
 }
 
 void WriteHelp(resp::Writer& out, std::string_view command,

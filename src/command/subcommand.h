@@ -1,17 +1,19 @@
-// Replies that all commands with subcommands share.
+// What all commands with subcommands share.
 #pragma once
 
 #include <initializer_list>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "resp/writer.h"
 
 namespace kvstored::command {
 
-// "ERR unknown subcommand 'x'. Try CONFIG HELP."
-void WriteUnknownSubcommand(resp::Writer& out, std::string_view command, std::string_view word);
-// "ERR wrong number of arguments for 'config|get' command"
-void WriteSubcommandArity(resp::Writer& out, std::string_view command, std::string_view word);
+// Empty, or why a command of kFlagSubcommands cannot run: its subcommand is unknown ("ERR unknown
+// subcommand 'x'. Try CONFIG HELP.") or has a wrong number of arguments. Asked when a command
+// arrives, also inside MULTI, so that handlers see only what the table in subcommand.cc allows.
+std::string SubcommandRefusal(std::string_view command, std::span<const std::string_view> args);
 // HELP: the usual first line, the lines, then HELP itself.
 void WriteHelp(resp::Writer& out, std::string_view command,
                std::initializer_list<std::string_view> lines);

@@ -40,7 +40,7 @@ constexpr CommandSpec InSession(const char* name, int arity, uint32_t flags,
 // Subcommands on a key that stands second; without a key the session answers (HELP, errors).
 constexpr CommandSpec SecondKey(const char* name, ShardHandler handler,
                                 SessionHandler without_key) {
-  return {name, -2, kRead, 2, 2, 1, Reach::kKey, handler, without_key};
+  return {name, -2, kRead | kFlagSubcommands, 2, 2, 1, Reach::kKey, handler, without_key};
 }
 
 constexpr CommandSpec kStringCommands[] = {
@@ -97,11 +97,11 @@ constexpr CommandSpec kServerCommands[] = {
     InSession("replicaof", 3, kNode | kAlways | kFlagNoMulti, &HandleReplicaOf),
     InSession("slaveof", 3, kNode | kAlways | kFlagNoMulti, &HandleReplicaOf),
     InSession("shutdown", -1, kNode | kAlways | kFlagNoMulti, &HandleShutdown),
-    InSession("command", -1, kAlways, &HandleCommand),
-    InSession("config", -2, kNode | kAlways, &HandleConfig),
+    InSession("command", -1, kAlways | kFlagSubcommands, &HandleCommand),
+    InSession("config", -2, kNode | kAlways | kFlagSubcommands, &HandleConfig),
     InSession("debug", -2, kNode | kAlways, &HandleDebug),
     InSession("kvstored", -2, kNode | kAlways | kFlagNoMulti, &HandleKvstored),
-    InSession("cluster", -2, kAlways, &HandleClusterDisabled),
+    InSession("cluster", -2, kAlways | kFlagSubcommands, &HandleClusterDisabled),
     InSession("readonly", 1, kAlways | kFlagFast, &HandleClusterDisabled),
     InSession("readwrite", 1, kAlways | kFlagFast, &HandleClusterDisabled),
     AllShards("time", 1, kAlways | kFlagFast, &PartTime, &MergeTime, &PlanTime),

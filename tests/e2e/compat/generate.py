@@ -224,7 +224,8 @@ class Generator:
             [b"CONFIG", b"SET", b"no-such-setting", b"1"], [b"CONFIG", b"SET", b"a", b"1", b"b"],
             [b"CLIENT", b"NOSUCH"], [b"CLIENT", b"GETNAME", b"x"], [b"CLIENT", b"SETNAME"], [b"CLIENT", b"ID", b"x"],
             [b"COMMAND", b"NOSUCH"], [b"COMMAND", b"COUNT", b"x"], [b"COMMAND", b"GETKEYS"], [b"MEMORY", b"NOSUCH"],
-            [b"MEMORY", b"USAGE"], [b"COMMAND", b"LIST", b"x"]])
+            [b"MEMORY", b"USAGE"], [b"CLUSTER", b"x"],
+            [b"CLUSTER", b"SLOTS", b"x"]])
 
     def command(self):
         choice = self.random.random()
@@ -276,7 +277,7 @@ class Generator:
                     in_multi[connection] = True
                 elif args[0] != b"WATCH":
                     in_multi[connection] = False
-            elif choice < 0.10 and not in_multi[connection]:
+            elif choice < 0.10:
                 args = self.subcommand_error()
             else:
                 args = self.command()

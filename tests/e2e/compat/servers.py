@@ -20,26 +20,31 @@ def free_port():
 
 
 class Server:
-    """A server process. `name` is what reports call it."""
+    """A server process. `name` is what reports call it; `command(port, directory)` is its command line."""
 
-    def __init__(self, name, command, port, directory):
+    def __init__(self, name, command):
         self.name = name
-        self.port = port
-        self.directory = directory
-        self.log_path = os.path.join(directory, "output.log")
-        self.log = open(self.log_path, "wb")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT,
-                                        cwd=directory)
+        self.command = command
+        self.last_words = ""
+        self._start()
+
+    def _start(self):
+        self.port = free_port()
+        self.directory = tempfile.mkdtemp(prefix="compat-%s-" % self.name)
+        self.log_path = os.path.join(self.directory, "output.log")
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(self.command(self.port, self.directory), stdout=log,
+                                            stderr=subprocess.STDOUT, cwd=self.directory)
         self._wait()
 
     def _wait(self):
         deadline = time.monotonic() + START_SECONDS
         while True:
-            if self.process.poll() is not None:
+            if not self.alive():
                 raise RuntimeError("%s ended with status %s: %s" %
                                    (self.name, self.process.returncode, self.output()))
             try:
-                client = Client("127.0.0.1", self.port)
+                client = self.connect()
                 reply = client.call("PING")
                 client.close()
                 if reply == (b"+", b"PONG"):
@@ -48,7 +53,7 @@ class Server:
                 pass
             if time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError("%s does not answer: %s" % (self.name, self.output()))
+                raise RuntimeError("%s does not answer: %s" % (self.name, self.last_words))
             time.sleep(0.05)
 
     def output(self):
@@ -61,6 +66,20 @@ class Server:
     def alive(self):
         return self.process.poll() is None
 
+    def ended_with(self):
+        """None while it runs; otherwise what it said last. Called when a connection broke."""
+        try:
+            status = self.process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return None
+        return "status %s: %s" % (status, self.output())
+
+    def revive(self):
+        """A new process with an empty directory, if the old one ended."""
+        if not self.alive():
+            self.stop()
+            self._start()
+
     def stop(self):
         if self.alive():
             self.process.send_signal(signal.SIGTERM)
@@ -69,35 +88,36 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        self.log.close()
+        self.last_words = self.output()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def start_redis(binary, name="redis"):
-    port, directory = free_port(), tempfile.mkdtemp(prefix="compat-redis-")
-    return Server(name, [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-                         "--appendonly", "no", "--dir", directory], port, directory)
+    return Server(name, lambda port, directory: [
+        binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", directory])
 
 
 def start_kvstored(binary, shards, threads):
-    port, directory = free_port(), tempfile.mkdtemp(prefix="compat-kvstored-")
-    config = os.path.join(directory, "kvstored.toml")
-    settings = {
-        "server.port": port,
-        "server.data_dir": os.path.join(directory, "data"),
-        "server.shards": shards,
-        "server.threads": threads,
-        "replication.port": free_port(),
-        "replication.ack_replicas": 0,
-        "metrics.port": free_port(),
-        "memory.max_memory": "1GiB",
-    }
-    with open(config, "w") as out:
-        out.write("")
-    command = [binary, "--config", config]
-    for key, value in settings.items():
-        command += ["--set", "%s=%s" % (key, value)]
-    return Server("kvstored", command, port, directory)
+    def command(port, directory):
+        config = os.path.join(directory, "kvstored.toml")
+        with open(config, "w") as out:
+            out.write("# Everything by --set.\n")
+        settings = {
+            "server.port": port,
+            "server.data_dir": os.path.join(directory, "data"),
+            "server.shards": shards,
+            "server.threads": threads,
+            "replication.port": free_port(),
+            "replication.ack_replicas": 0,
+            "metrics.port": free_port(),
+            "memory.max_memory": "1GiB",
+        }
+        words = [binary, "--config", config]
+        for key, value in settings.items():
+            words += ["--set", "%s=%s" % (key, value)]
+        return words
+
+    return Server("kvstored", command)
 
 
 class External:
@@ -111,11 +131,11 @@ class External:
     def connect(self):
         return Client(self.host or "127.0.0.1", self.port)
 
-    def alive(self):
-        return True
+    def ended_with(self):
+        return None
 
-    def output(self):
-        return ""
+    def revive(self):
+        pass
 
     def stop(self):
         pass

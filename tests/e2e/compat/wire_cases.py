@@ -25,7 +25,7 @@ CASES = [
     ("negative array", b"*-1\r\nPING\r\n"),
     ("array length is no number", b"*a\r\n"),
     ("array length with space", b"* 1\r\n"),
-    ("array too long", b"*1048577\r\n"),
+    ("array too long", b"*2147483648\r\n"),
     ("array length overflows", b"*99999999999999999999\r\n"),
     ("bulk expected", b"*1\r\n+PING\r\n"),
     ("bulk expected, inner array", b"*1\r\n*1\r\n"),

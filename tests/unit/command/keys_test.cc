@@ -79,8 +79,6 @@ TEST_F(Keys, TypeObjectMemory) {
   EXPECT_EQ(Run(&HandleObject, {"OBJECT", "encoding", "e"}, 1, 2), "$6\r\nembstr\r\n");
   EXPECT_EQ(Run(&HandleObject, {"OBJECT", "encoding", "r"}, 1, 2), "$3\r\nraw\r\n");
   EXPECT_EQ(Run(&HandleObject, {"OBJECT", "encoding", "none"}, 1, 2), "$-1\r\n");
-  EXPECT_EQ(Run(&HandleObject, {"OBJECT", "nosuch", "n"}, 1, 2),
-            "-ERR unknown subcommand 'nosuch'. Try OBJECT HELP.\r\n");
   EXPECT_EQ(Run(&HandleMemory, {"MEMORY", "USAGE", "n"}, 1, 2), ":30\r\n");
   EXPECT_EQ(Run(&HandleMemory, {"MEMORY", "USAGE", "n", "SAMPLES"}, 1, 2), "-ERR syntax error\r\n");
 }

@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "command/command.h"
 #include "command/command_docs.h"
+#include "command/dispatch.h"
+#include "kvstored/limits.h"
 
 namespace kvstored::command {
 namespace {
@@ -54,6 +58,34 @@ TEST(CommandTable, EveryEntryIsWhole) {
         break;
     }
   }
+}
+
+std::string RefusalOfWords(const std::vector<std::string_view>& words) {
+  return RefusalOf(FindCommand(words[0]), words);
+}
+
+TEST(Refusal, NamesWhatIsWrong) {
+  EXPECT_EQ(RefusalOfWords({"foo", "a", "b"}),
+            "ERR unknown command 'foo', with args beginning with: 'a' 'b' ");
+  EXPECT_EQ(RefusalOfWords({"GET"}), "ERR wrong number of arguments for 'get' command");
+  EXPECT_EQ(RefusalOfWords({"object", "x\r\ny"}),
+            "ERR unknown subcommand 'x\r\ny'. Try OBJECT HELP.");
+  EXPECT_EQ(RefusalOfWords({"Config", "GET"}),
+            "ERR wrong number of arguments for 'config|get' command");
+  EXPECT_EQ(RefusalOfWords({"CLIENT", "setname", "a"}), "");
+  EXPECT_EQ(RefusalOfWords({"COMMAND"}), "");
+}
+
+TEST(Refusal, KeysThatDoNotFitARecord) {
+  const std::string fits(kKeyBytesMax, 'k');
+  const std::string large(kKeyBytesMax + 1, 'k');
+  EXPECT_EQ(RefusalOfWords({"GET", fits}), "");
+  EXPECT_NE(RefusalOfWords({"GET", large}), "");
+  EXPECT_EQ(RefusalOfWords({"SET", "a", large}), "");
+  EXPECT_NE(RefusalOfWords({"MSET", "a", "1", large, "2"}), "");
+  EXPECT_EQ(RefusalOfWords({"MSET", "a", large, "b", large}), "");
+  EXPECT_NE(RefusalOfWords({"DEL", "a", "b", large}), "");
+  EXPECT_EQ(RefusalOfWords({"OBJECT", "HELP"}), "");
 }
 
 }  // namespace
