@@ -67,7 +67,8 @@ void Shard::Gate(Gated* gated) {
   gated_tail_ = gated;
 }
 
-OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
+// What the node as a whole says to a write that would begin now.
+OpResult Shard::GateWrite() const {
   const NodeGate& gate = *options_.gate;
   if (!gate.writable.load(std::memory_order_acquire)) {
     if (gate.loading.load(std::memory_order_relaxed)) {
@@ -80,16 +81,22 @@ OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
                ? OpResult::kReadOnly
                : OpResult::kNoReplicas;
   }
-  if (gate.no_replicas.load(std::memory_order_relaxed)) {
-    return OpResult::kNoReplicas;
-  }
+  return gate.no_replicas.load(std::memory_order_relaxed) ? OpResult::kNoReplicas : OpResult::kOk;
+}
+
+OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
   const uint64_t encoded = EncodedBound(record_count, bytes);
-  const uint64_t held = uncommitted_bytes_ + OpenBytes();
-  if (!force && held > 0 && held + encoded > kUncommittedBytesMax / options_.shard_count) {
-    return OpResult::kWait;
-  }
-  if (!options_.pool->WithinBudget(bytes)) {
-    return OpResult::kOutOfMemory;
+  if (!force) {
+    if (const OpResult gated = GateWrite(); gated != OpResult::kOk) {
+      return gated;
+    }
+    const uint64_t held = uncommitted_bytes_ + OpenBytes();
+    if (held > 0 && held + encoded > kUncommittedBytesMax / options_.shard_count) {
+      return OpResult::kWait;
+    }
+    if (!options_.pool->WithinBudget(bytes)) {
+      return OpResult::kOutOfMemory;
+    }
   }
   const uint64_t needed = OpenBytes() + encoded;
   if (log_quota_bytes_ < needed) {
