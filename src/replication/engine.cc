@@ -238,8 +238,9 @@ void Replication::Engine::FenceAndStop(const std::string& why) {
   base::LogInfo(absl::StrFormat("replication: the role ends: %s", why));
   primary_.reset();
   follower_.reset();
-  // No members, nothing to wait for: the next role publishes its own set.
-  progress_.PublishSet(AckLevel::kNone, 0, 0);
+  // What was not committed in this role never will be by it: a primary that steps aside would tell
+  // its clients of writes that its successor does not have. The next role publishes its own set.
+  progress_.PublishNoRole();
   progress_.SetSilentSince(0);
 }
 

@@ -25,13 +25,15 @@ class ProgressTable {
   static constexpr Seq kUnbounded = std::numeric_limits<Seq>::max();
 
   explicit ProgressTable(uint32_t shard_count) {
+    PublishNoRole();
     for (Row& row : rows_) {
       row.marks = std::make_unique<Marks[]>(shard_count);
     }
   }
 
   // The lowest of the members' watermarks that the acknowledgement level asks for: kUnbounded under
-  // kNone or with no members required, 0 while the set is incomplete. Any thread.
+  // kNone or with no members required, 0 while the set is incomplete or no epoch of this node is
+  // open. Any thread.
   Seq MemberFloor(ShardId shard) const {
     while (true) {
       const uint64_t set = set_.load(std::memory_order_acquire);  // partner: PublishSet
@@ -89,6 +91,10 @@ class ProgressTable {
       rows_[row].marks[shard].received.store(0, std::memory_order_release);
       rows_[row].marks[shard].persisted.store(0, std::memory_order_release);
     }
+  }
+  // No role: nothing more is committed here, whatever the log confirms.
+  void PublishNoRole() {
+    PublishSet(AckLevel::kReceived, 1, 0);
   }
   // `row_mask`: the rows of the members; the set is complete with `required` of them.
   void PublishSet(AckLevel ack, uint32_t required, uint16_t row_mask) {
