@@ -124,6 +124,17 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
           member.address));
       return Progress::Again();
     }
+    if (found->facts.serving || !replication::ContainsNewestOf(own, found->facts.epochs)) {
+      // Promoted without the newest epoch of this node (P15): nothing of its tail belongs here, and
+      // it will promise nothing. Asked again, because an operator may change that.
+      static base::LogLimiter limiter(10'000'000);
+      limiter.Warning(absl::StrFormat(
+          "ALARM primary: member %s has a history of its own since epoch %d: reads only; if that "
+          "node serves, kvctl join %s --discard-local-data makes this one its replica",
+          member.address, found->facts.epochs.empty() ? 0 : found->facts.epochs.back().epoch.number,
+          member.address));
+      return Progress::Again();
+    }
     members.push_back(*found);
   }
   consultation->answers = std::move(members);
