@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,7 +56,7 @@ TEST(Crc32c, ExtendsOverPieces) {
     c = static_cast<char>(random.Next());
   }
   const uint32_t whole = Crc32c(0, bytes.data(), bytes.size());
-  for (const size_t cut : {0, 1, 7, 768, 1000, 3999, 4000}) {
+  for (const size_t cut : std::initializer_list<size_t>{0, 1, 7, 768, 1000, 3999, 4000}) {
     const uint32_t first = Crc32c(0, bytes.data(), cut);
     EXPECT_EQ(Crc32c(first, bytes.data() + cut, bytes.size() - cut), whole) << cut;
   }

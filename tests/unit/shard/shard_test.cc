@@ -246,9 +246,9 @@ TEST_F(ShardFixture, ASnapshotBesideWritesGivesTheSameState) {
     // And writes go on: overwrites, removals, new keys, the large value replaced.
     Set("k" + std::to_string(round * 7 % 2000), "new");
     Set("n" + std::to_string(round), "new");
-    if (const Key gone = KeyOf("k" + std::to_string(round * 13 % 2000));
-        shard_->Find(gone) != nullptr) {
-      shard_->Delete(gone);
+    const std::string name = "k" + std::to_string(round * 13 % 2000);
+    if (shard_->Find(KeyOf(name)) != nullptr) {
+      shard_->Delete(KeyOf(name));
     }
     if (round == 3) {
       Set("chain", std::string(150'000, 'd'));
