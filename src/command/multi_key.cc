@@ -392,6 +392,10 @@ bool IsMget(const CommandSpec& spec) {
   return spec.atomic == &kMget;
 }
 
+bool IsMset(const CommandSpec& spec) {
+  return spec.atomic == &kMset;
+}
+
 std::span<const CommandSpec> MultiKeyCommands() {
   return kMultiKeyCommands;
 }

@@ -36,5 +36,6 @@ struct AtomicSpec {
 // Positions of the keys among `word_count` words.
 std::vector<uint32_t> KeyPositions(const CommandSpec& spec, size_t word_count);
 bool IsMget(const CommandSpec& spec);
+bool IsMset(const CommandSpec& spec);
 
 }  // namespace kvstored::command

@@ -267,7 +267,11 @@ class Session : public net::ConnHandler {
   RunResult RunWatch(const CommandSpec* spec, std::span<const std::string_view> args);
   RunResult RunAtomic(const CommandSpec* spec, std::span<const std::string_view> args);
   RunResult RunExec();
+  // Without a transaction object, if every key lives on this thread and nothing has to wait; false:
+  // nothing was done.
   bool TryRunMget(std::span<const std::string_view> args);
+  bool TryRunMset(std::span<const std::string_view> args);
+  bool AllKeysFree();
   // Digests of the command's keys into the scratch, ordered by shard.
   void OrderKeys(const CommandSpec& spec, std::span<const std::string_view> args);
   bool HasRoomForKeys();

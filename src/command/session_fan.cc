@@ -256,7 +256,8 @@ Session::RunResult Session::RunShards(const CommandSpec* spec,
   for (uint32_t i = 0; i < part_count; ++i) {
     Op* part = front_->NewOp(OpKind::kShardsPart, this);
     part->spec = spec;
-    part->shard = static_cast<ShardId>(only_shard == kAllShards ? i : only_shard);
+    part->shard =
+        only_shard == kAllShards ? static_cast<ShardId>(i) : static_cast<ShardId>(only_shard);
     part->part = i;
     part->parent = parent;
     SendPart(part);
@@ -264,39 +265,10 @@ Session::RunResult Session::RunShards(const CommandSpec* spec,
   return RunResult::kDone;
 }
 
-// MGET whose keys all live here: no transaction, one call.
-bool Session::TryRunMget(std::span<const std::string_view> args) {
-  Scratch& scratch = front_->scratch();
-  for (const auto& [shard, key] : scratch.key_order) {
-    if (!front_->IsLocal(shard) || front_->thread().shard(shard)->IsHeldByOther(0)) {
-      return false;
-    }
-  }
-  for (const Key& key : scratch.keys) {
-    const ShardId shard = base::ShardOf(key.digest, front_->thread().shard_count());
-    front_->thread().shard(shard)->store()->Prefetch(key.digest);
-  }
-  const Mark mark = BeginReply();
-  out_.Array(args.size() - 1);
-  for (const Key& key : scratch.keys) {
-    shard::Shard* shard =
-        front_->thread().shard(base::ShardOf(key.digest, front_->thread().shard_count()));
-    shard->BeginCommand();
-    if (const store::Item* item = shard->Find(key); item != nullptr) {
-      mark.reply->AppendValue(*item);
-    } else {
-      out_.Null();
-    }
-    NoteDependency(shard);
-  }
-  EndGatedReply(mark);
-  return true;
-}
-
 Session::RunResult Session::RunAtomic(const CommandSpec* spec,
                                       std::span<const std::string_view> args) {
   OrderKeys(*spec, args);
-  if (IsMget(*spec) && TryRunMget(args)) {
+  if ((IsMget(*spec) && TryRunMget(args)) || (IsMset(*spec) && TryRunMset(args))) {
     return RunResult::kDone;
   }
   if (remote_out_ > 0) {

@@ -48,7 +48,7 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
     return NoRoom();
   }
   RunResult result = RunResult::kDone;
-  if (spec != nullptr && IsArity(*spec, args.size()) && multi_ == nullptr &&
+  if (spec != nullptr && IsWellFormed(*spec, args) && multi_ == nullptr &&
       GateOutcome(*front_->set().options().gate, spec->flags) == OpResult::kOk &&
       (authenticated_ || !front_->set().settings().NeedsPassword())) {
     result = Dispatch(slice, args);

@@ -168,6 +168,7 @@ void Transaction::BuildParts() {
   std::sort(threads_.begin(), threads_.end(),
             [](const auto& a, const auto& b) { return a->front->index() < b->front->index(); });
   for (const auto& thread : threads_) {
+    shard_count_ += thread->shards.size();
     std::sort(thread->shards.begin(), thread->shards.end(),
               [](const auto& a, const auto& b) { return a->shard < b->shard; });
   }

@@ -174,6 +174,7 @@ class Transaction {
   std::vector<std::unique_ptr<ThreadPart>> threads_;  // ascending
   uint32_t phase_ = 0;
   uint32_t phase_count_ = 1;
+  uint64_t shard_count_ = 0;  // participants
   size_t hold_at_ = 0;
   size_t parts_out_ = 0;
   bool writes_ = false;

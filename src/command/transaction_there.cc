@@ -106,7 +106,9 @@ bool Transaction::HoldThere(ThreadPart* part) {
       }
     }
     if (!part->watch_failed && shard_part->record_count > 0) {
-      part->outcome = shard->Reserve(shard_part->record_count, shard_part->record_bytes);
+      // The closing record comes on top: 10 bytes for each participant.
+      part->outcome = shard->Reserve(shard_part->record_count + 1,
+                                     shard_part->record_bytes + 10 * shard_count_);
     }
     if (part->outcome != OpResult::kOk) {
       part->wait_at = part->shard_at;
