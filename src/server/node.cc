@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kReportPeriodUs = 50'000;
 constexpr uint32_t kFreeChunksAhead = 4;
+constexpr uint64_t kMetaReserveBytes = uint64_t{1} << 20;
 
 absl::StatusOr<std::string> ReadSecret(const std::string& file) {
   if (file.empty()) {
@@ -194,6 +195,11 @@ bool Node::StepBackground() {
     did = true;
   }
   log::Log* log = core_->log();
+  if (log != nullptr) {
+    // P25: new segments leave room for meta and for the next checkpoint.
+    const auto items = static_cast<uint64_t>(std::max<int64_t>(core_->pool.charged_bytes(), 0));
+    log->SetReserveBytes(items + items / 8 + kMetaReserveBytes);
+  }
   if (log != nullptr && !log->failed() && log->NeedsSegment()) {
     const absl::Status prepared = log->PrepareSegment();
     if (prepared.ok()) {
