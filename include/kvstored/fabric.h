@@ -1,6 +1,6 @@
 // Fabric: the only thing replication knows of a network. Shaped after RDMA Write-with-Immediate
-// (ibv_post_send(3), ibv_poll_cq(3)); `fabric/tcp` gives the same semantics over sockets, tests/sim an
-// in-memory one with faults, fabric/verbs real queue pairs.
+// (ibv_post_send(3), ibv_poll_cq(3)); `fabric/tcp` gives the same semantics over sockets, tests/sim
+// an in-memory one with faults, fabric/verbs real queue pairs.
 //
 // A *link* is one peer: an ordered, reliable message channel (handshake, control) and `lane_count`
 // *lanes*. A lane carries write-with-immediate one way each: bytes land in a ring that the peer
@@ -8,8 +8,8 @@
 // between a lane and the message channel there is none.
 //
 // Credits: every arriving write consumes one receive that the receiver posted on that lane. The
-// engine above keeps count, so that a write never meets an empty receive queue; a fabric treats that
-// as an error of the link (RNR exceeded), never as a wait.
+// engine above keeps count, so that a write never meets an empty receive queue; a fabric treats
+// that as an error of the link (RNR exceeded), never as a wait.
 //
 // Thread label: one owner thread calls everything but Wake().
 #pragma once
@@ -30,7 +30,8 @@ namespace kvstored {
 using LinkId = uint64_t;  // never reused; a call with a closed link's id does nothing
 using LaneId = uint16_t;
 
-// What the peer needs to write into a ring (address and rkey on verbs). Travels in control messages.
+// What the peer needs to write into a ring (address and rkey on verbs). Travels in control
+// messages.
 struct RingKey {
   uint64_t address = 0;
   uint32_t remote_key = 0;
@@ -66,10 +67,11 @@ class Fabric {
   [[nodiscard]] virtual absl::StatusOr<std::string> Listen(const std::string& address) = 0;
   // Starts to connect to "host:port"; ends in OnConnected or OnClosed.
   virtual LinkId Connect(const std::string& address) = 0;
-  // Queues one message (at most 1 MiB) on a connected link. What is still queued at a Close may or may
-  // not arrive: whoever must be heard (a refusal, say) lets the peer close.
+  // Queues one message (at most 1 MiB) on a connected link. What is still queued at a Close may or
+  // may not arrive: whoever must be heard (a refusal, say) lets the peer close.
   virtual void Send(LinkId link, std::span<const uint8_t> message) = 0;
-  // Opens the lanes (1 .. 64) of a connected link. The connecting side calls it once, after admission.
+  // Opens the lanes (1 .. 64) of a connected link. The connecting side calls it once, after
+  // admission.
   virtual void OpenLanes(LinkId link, LaneId lane_count) = 0;
 
   // Lets the peer of this link write to `memory` (a power of two of bytes, page-aligned) until the
@@ -80,11 +82,11 @@ class Fabric {
   // OnConnected or OnAccepted on), so that the first write of the peer meets a receive.
   virtual void PostReceives(LinkId link, LaneId lane, uint32_t count) = 0;
   // Write-with-immediate of the gathered pieces to the peer's ring at `offset` (must not wrap). The
-  // pieces stay untouched until OnPosted(wr_id) or OnClosed; the iovec array itself is copied. After
-  // OnLanesOpen. It may leave with the next Poll. kOk, or kWait: the send queue is full, nothing was
-  // posted, try again after the next OnPosted. On a closed link kOk: flushed, OnClosed gives the
-  // pieces back. No pieces at all are allowed (the immediate travels alone); devices gather few
-  // pieces (verbs: often 16 to 30), so join small ones.
+  // pieces stay untouched until OnPosted(wr_id) or OnClosed; the iovec array itself is copied.
+  // After OnLanesOpen. It may leave with the next Poll. kOk, or kWait: the send queue is full,
+  // nothing was posted, try again after the next OnPosted. On a closed link kOk: flushed, OnClosed
+  // gives the pieces back. No pieces at all are allowed (the immediate travels alone); devices
+  // gather few pieces (verbs: often 16 to 30), so join small ones.
   virtual OpResult PostWrite(LinkId link, LaneId lane, RingKey ring, uint64_t offset,
                              std::span<const iovec> pieces, uint32_t immediate, uint64_t wr_id) = 0;
   // Ends the link: nothing that the peer sends afterwards has any effect here, from the return of

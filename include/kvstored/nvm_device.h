@@ -41,8 +41,8 @@ class NvmDevice {
  public:
   virtual ~NvmDevice() = default;
   virtual NvmKind kind() const = 0;
-  // Pre-writes `size_bytes` zero bytes (0 = an empty file that grows) and persists file and directory
-  // entry. kResourceExhausted leaves nothing behind; kAlreadyExists if the name is taken.
+  // Pre-writes `size_bytes` zero bytes (0 = an empty file that grows) and persists file and
+  // directory entry. kResourceExhausted leaves nothing behind; kAlreadyExists if the name is taken.
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<NvmFile>> Create(const std::string& name,
                                                                         uint64_t size_bytes) = 0;
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<NvmFile>> Open(const std::string& name) = 0;

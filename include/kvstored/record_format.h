@@ -25,23 +25,25 @@ inline constexpr size_t kRecordHeaderBytes = 64;
 inline constexpr size_t kRecordAlign = 8;
 
 enum class RecordOp : uint8_t {
-  kSet = 1,         // key := value, expiry_ms; aux 0
-  kDelete = 2,      // removes the key if its item is older than this record; aux 0
-  kAppend = 3,      // value is appended; aux = seq of the item it changes
-  kSetRange = 4,    // value = u64 offset, then the bytes; aux = seq of the item it changes (0: absent)
-  kSetExpiry = 5,   // only expiry_ms changes; aux = seq of the item it changes
-  kFlush = 6,       // removes every item older than this record
-  kPart = 7,        // a piece of a large value, inert; aux = run id (0: this is the first part, its
-                    // seq is the id); expiry_ms = total bytes of the value
-  kLink = 8,        // closes a run: key := its parts; aux = run id; value = u64 total bytes
-  kTxnEnd = 9,      // closes a transaction; aux = transaction id; value = {u16 shard, u64 last_seq}*
+  kSet = 1,     // key := value, expiry_ms; aux 0
+  kDelete = 2,  // removes the key if its item is older than this record; aux 0
+  kAppend = 3,  // value is appended; aux = seq of the item it changes
+  kSetRange =
+      4,  // value = u64 offset, then the bytes; aux = seq of the item it changes (0: absent)
+  kSetExpiry = 5,  // only expiry_ms changes; aux = seq of the item it changes
+  kFlush = 6,      // removes every item older than this record
+  kPart = 7,       // a piece of a large value, inert; aux = run id (0: this is the first part, its
+                   // seq is the id); expiry_ms = total bytes of the value
+  kLink = 8,       // closes a run: key := its parts; aux = run id; value = u64 total bytes
+  kTxnEnd = 9,     // closes a transaction; aux = transaction id; value = {u16 shard, u64 last_seq}*
   kEpochBegin = 10,  // first record of an epoch; value = u32 number, u64 id
 };
 
 // Bits of `flags`.
-inline constexpr uint8_t kRecordInTxn = 1;     // part of a transaction; kTxnEnd closes it
-inline constexpr uint8_t kRecordSnapshot = 2;  // an item of a checkpoint or full sync: keeps its seq
-inline constexpr uint8_t kRecordExpired = 4;   // a delete because of expiry
-inline constexpr uint8_t kRecordEvicted = 8;   // a delete because of memory
+inline constexpr uint8_t kRecordInTxn = 1;  // part of a transaction; kTxnEnd closes it
+inline constexpr uint8_t kRecordSnapshot =
+    2;                                        // an item of a checkpoint or full sync: keeps its seq
+inline constexpr uint8_t kRecordExpired = 4;  // a delete because of expiry
+inline constexpr uint8_t kRecordEvicted = 8;  // a delete because of memory
 
 }  // namespace kvstored

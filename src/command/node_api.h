@@ -24,15 +24,14 @@ class NodeApi {
   // CONFIG GET: pairs whose name matches the glob.
   virtual std::vector<std::pair<std::string, std::string>> ConfigGet(std::string_view pattern) = 0;
   // CONFIG SET: all or nothing; the error's message is what Redis would say after "ERR ".
-  virtual absl::Status ConfigSet(
-      const std::vector<std::pair<std::string, std::string>>& pairs) = 0;
+  virtual absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs) = 0;
 
   // ROLE's facts.
   struct ReplicaFacts {
     std::string host;
-    uint16_t port = 0;       // front port
-    std::string state;       // connecting, full_sync, catch_up, streaming
-    uint64_t offset = 0;     // sum over shards of the received watermark
+    uint16_t port = 0;    // front port
+    std::string state;    // connecting, full_sync, catch_up, streaming
+    uint64_t offset = 0;  // sum over shards of the received watermark
     uint64_t lag_records = 0;
     bool member = false;
   };
@@ -40,8 +39,8 @@ class NodeApi {
     Role role = Role::kPrimary;
     std::string primary_host;  // replica only
     uint16_t primary_port = 0;
-    std::string link_state;    // replica only: connect, connecting, sync, connected
-    uint64_t offset = 0;       // sum over shards of appended
+    std::string link_state;  // replica only: connect, connecting, sync, connected
+    uint64_t offset = 0;     // sum over shards of appended
     std::vector<ReplicaFacts> replicas;
   };
   virtual RoleFacts RoleNow() = 0;
@@ -54,8 +53,8 @@ class NodeApi {
   virtual bool LocallyPersisted(const std::vector<std::pair<ShardId, Seq>>& positions) = 0;
 
   // Control operations that may take time: "promote", "demote", "replicaof HOST PORT", "save",
-  // "bgsave", "shutdown [nosave]", "member list", "status", ... `done` is called exactly once, on any
-  // thread, with a JSON document (or text "OK") or an error whose message follows "ERR ".
+  // "bgsave", "shutdown [nosave]", "member list", "status", ... `done` is called exactly once, on
+  // any thread, with a JSON document (or text "OK") or an error whose message follows "ERR ".
   virtual void Control(std::vector<std::string> words,
                        std::function<void(absl::StatusOr<std::string>)> done) = 0;
   // Unix seconds of the newest published checkpoint.

@@ -96,7 +96,7 @@ struct Op : base::Task {
   std::vector<std::string> parts;  // parent of kShards and kGather; a part's own is parts[0]
   shard::Run value_run;            // a large value on its way (ShardCall::run)
   GateSlot gate;
-  std::vector<GateSlot> gates;  // kGroup
+  std::vector<GateSlot> gates;               // kGroup
   std::unique_ptr<Transaction> transaction;  // kTransaction
   size_t index = 0;                          // in FrontThread::ops_
 
