@@ -8,6 +8,7 @@ namespace {
 
 // Redis compares plain chars, signed on the platforms it is used on; ranges depend on it.
 int Fold(char c, bool ignore_case) {
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): the sign is meant
   const int value = static_cast<signed char>(c);
   return ignore_case && value >= 'A' && value <= 'Z' ? value - 'A' + 'a' : value;
 }
