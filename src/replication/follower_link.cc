@@ -70,6 +70,11 @@ std::string FollowerLink::CheckAdmission(const Admission& admission, const JoinP
 
 void FollowerLink::OnAdmission(const Admission& admission) {
   // Both sides reckon: what is cut here is cut by this node's own judgement (P18, P20).
+#ifdef KVS_TEST_SWITCHES
+  if (context_->options.plant_no_epoch_check) {
+    facts_.epochs = admission.primary.epochs;
+  }
+#endif
   JoinPlan own = PlanJoin(admission.primary, facts_, discard_);
   if (own.mode == JoinMode::kRefused) {
     Refuse(own.refusal, own.text);

@@ -55,7 +55,13 @@ void Primary::Admit(Link* link, const Hello& hello, const std::string& peer_host
     refuse(Refusal::kMalformed, "a node cannot follow itself (equal store ids)");
     return;
   }
-  JoinPlan plan = PlanJoin(facts, hello.facts, hello.discard);
+  NodeFacts asking = hello.facts;
+#ifdef KVS_TEST_SWITCHES
+  if (context_->options.plant_no_epoch_check) {
+    asking.epochs = facts.epochs;
+  }
+#endif
+  JoinPlan plan = PlanJoin(facts, asking, hello.discard);
   if (plan.mode == JoinMode::kRefused) {
     refuse(plan.refusal, plan.text);
     return;
