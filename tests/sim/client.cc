@@ -341,8 +341,9 @@ void Client::FinishRead(const Request& request, const SimReply& reply) {
       break;
     }
     case Kind::kGetList:
-      history_->ReadList(request.name, reply.text, request.begin, now, fresh,
-                         cluster_->node(node_).name + " life " + std::to_string(life_));
+      history_->ReadList(
+          request.name, reply.text, request.begin, now, fresh,
+          name_ + " at " + cluster_->node(node_).name + " life " + std::to_string(life_));
       break;
     case Kind::kGetCounter:
       history_->ReadCounter(request.name, std::strtoll(reply.text.c_str(), nullptr, 10),

@@ -27,6 +27,7 @@ Cluster::Cluster(const ClusterOptions& options)
     nodes_.push_back(std::make_unique<SimNode>("node" + std::to_string(i), i, random_.Next()));
   }
   for (auto& node : nodes_) {
+    node->follow_at_birth = node->index == 0 ? "" : nodes_[0]->address();
     Start(node.get());
   }
 }
@@ -51,7 +52,7 @@ server::Config Cluster::MakeConfig(const SimNode& node) const {
   config.log.checkpoint_interval_us = 0;
   config.log.checkpoint_log_size_bytes = 4 * options_.segment_bytes;
   config.replication.port = static_cast<uint16_t>(kReplicationPort + node.index);
-  config.replication.primary = node.index == 0 ? "" : nodes_[0]->address();
+  config.replication.primary = node.follow_at_birth;
   config.replication.ack = options_.ack;
   config.replication.ack_replicas = options_.ack_replicas;
   config.replication.commit_timeout_us = 300'000;
@@ -159,6 +160,7 @@ void Cluster::Crash(SimNode* node, bool power_cut, int64_t down_us) {
 void Cluster::Wipe(SimNode* node) {
   Crash(node, true, random_.Between(1000, 100'000));
   node->device = std::make_unique<SimNvmDevice>(random_.Next());
+  node->follow_at_birth = nodes_[believed_primary_]->address();
   node->may_refuse_start = false;
   node->refused = false;
   node->must_not_promote = false;

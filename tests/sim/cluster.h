@@ -63,6 +63,7 @@ struct SimNode {
   int64_t paused_until_us = 0;    // SIGSTOP
   bool may_refuse_start = false;  // its data were damaged: a refusal is the right answer
   bool refused = false;           // it did refuse
+  std::string follow_at_birth;    // replication.primary of its configuration
   bool must_not_promote = false;  // the operator was told so
   std::shared_ptr<std::atomic<bool>> stopping;
   std::vector<std::vector<Seq>> committed_seen;             // of this life, per shard: {committed}

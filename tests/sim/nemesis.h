@@ -47,6 +47,7 @@ class Nemesis {
   bool StrikeDevice(uint64_t kind);
   bool StrikeRoles(uint64_t kind);
   void Promote();
+  static bool IsForked(const SimNode& node);
   void WatchPrimary();
   void DropLostMembers();
   void NoteForcedDrop(const std::string& store);

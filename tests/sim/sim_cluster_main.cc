@@ -1,6 +1,6 @@
 // sim_cluster: runs seeds of the whole-cluster simulation, each in a process of its own, so that a
 // seed that ends in a failed check is reported like any other and cannot disturb the next one.
-#include <sys/mman.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -335,6 +335,9 @@ int main(int argc, char** argv) {
   if (!kvstored::sim::Parse(argc, argv, &arguments)) {
     return 2;
   }
+  // Devices and rings come and go with each life of a node: their memory is kept, not given back.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   kvstored::base::InitLog(kvstored::base::LogFormat::kText, arguments.verbose ? "info" : "error");
   return kvstored::sim::RunSeeds(arguments);
 }

@@ -36,8 +36,8 @@ struct SimFaults {
   double message_error_rate = 0;
   // When a link breaks, of each lane: the completions of what landed last are lost.
   double completion_lost_rate = 0.5;
-  // Of each landing: the link breaks as if the peer had posted no receive, or had given the ring's key
-  // back (after a restart, say).
+  // Of each landing: the link breaks as if the peer had posted no receive, or had given the ring's
+  // key back (after a restart, say).
   double rnr_rate = 0;
   double stale_key_rate = 0;
   // Of each landing of at least 64 bytes: one bit of it is wrong. No wire does that, a bad memory
