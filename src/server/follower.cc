@@ -271,20 +271,21 @@ void Follower::FinishIfComplete() {
   core_->log()->RequestPersist();
   core_->log()->Wake();
   const std::weak_ptr<int> token = sync_token_;
-  auto operation = std::make_shared<Operation>("full sync end", [this, token](absl::Status status) {
-    if (token.expired()) {
-      return;
-    }
-    if (!status.ok()) {
-      FailSync(status);
-      return;
-    }
-    sync_.reset();
-    sync_token_.reset();
-    core_->gate.loading.store(false, std::memory_order_release);
-    base::LogInfo("full sync: complete, states are equal, the new data set is published");
-    core_->replication->FinishFullSync(absl::OkStatus());
-  });
+  auto operation =
+      std::make_shared<Operation>("full sync end", [this, token](const absl::Status& status) {
+        if (token.expired()) {
+          return;
+        }
+        if (!status.ok()) {
+          FailSync(status);
+          return;
+        }
+        sync_.reset();
+        sync_token_.reset();
+        core_->gate.loading.store(false, std::memory_order_release);
+        base::LogInfo("full sync: complete, states are equal, the new data set is published");
+        core_->replication->FinishFullSync(absl::OkStatus());
+      });
   operation->Then([this, token] { return token.expired() ? Progress::Done() : PublishSync(); });
   core_->Run(std::move(operation));
 }
