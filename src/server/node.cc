@@ -266,7 +266,7 @@ bool Node::ready(std::string* why) const {
   return true;
 }
 
-void Node::BeginShutdown(bool save, std::shared_ptr<std::atomic<bool>> finished) {
+void Node::BeginShutdown(bool save, const std::shared_ptr<std::atomic<bool>>& finished) {
   core_->gate.writable.store(false, std::memory_order_release);
   const auto finish = [this, finished] {
     log::Log* log = core_->log();

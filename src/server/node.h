@@ -54,7 +54,7 @@ class Node : public command::NodeApi, private log::LogListener {
 
   // Orderly end: no more writes, everything persisted, a checkpoint unless nosave. The threads
   // still run; poll the flag.
-  void BeginShutdown(bool save, std::shared_ptr<std::atomic<bool>> finished);
+  void BeginShutdown(bool save, const std::shared_ptr<std::atomic<bool>>& finished);
 
   shard::ThreadSet* threads() {
     return core_->threads.get();

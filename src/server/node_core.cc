@@ -14,7 +14,7 @@ memory::RegionPool::Options PoolOptions(const Config& config) {
 
 }  // namespace
 
-NodeCore::NodeCore(Config node_config, NodeSeams node_seams, Identity* node_identity)
+NodeCore::NodeCore(Config node_config, const NodeSeams& node_seams, Identity* node_identity)
     : config(std::move(node_config)),
       seams(node_seams),
       identity(node_identity),
@@ -69,7 +69,7 @@ Seq NodeCore::SafeSeq(ShardId shard) const {
 }
 
 void NodeCore::ForEachShard(const std::function<void(shard::Shard&)>& work,
-                            std::shared_ptr<std::atomic<uint32_t>> left) {
+                            const std::shared_ptr<std::atomic<uint32_t>>& left) {
   left->store(threads->thread_count(), std::memory_order_release);
   for (uint32_t i = 0; i < threads->thread_count(); ++i) {
     shard::ShardThread* thread = threads->thread(i);

@@ -44,7 +44,7 @@ struct NodeSeams {
 
 class NodeCore {
  public:
-  NodeCore(Config config, NodeSeams seams, Identity* identity);
+  NodeCore(Config config, const NodeSeams& seams, Identity* identity);
   ~NodeCore();
 
   // The current log; null before recovery. Another one takes its place only while this node is a
@@ -66,7 +66,7 @@ class NodeCore {
 
   // Runs `work(shard)` for every shard on its thread; `*left` counts down to 0. Poll it.
   void ForEachShard(const std::function<void(shard::Shard&)>& work,
-                    std::shared_ptr<std::atomic<uint32_t>> left);
+                    const std::shared_ptr<std::atomic<uint32_t>>& left);
   Progress Wait(const std::shared_ptr<std::atomic<uint32_t>>& left) const {
     return left->load(std::memory_order_acquire) == 0 ? Progress::Done() : Progress::Again();
   }
