@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seam
   return node;
 }
 
-Node::Node(Config config, NodeSeams seams, std::unique_ptr<Identity> identity)
+Node::Node(Config config, const NodeSeams& seams, std::unique_ptr<Identity> identity)
     : identity_(std::move(identity)),
       core_(std::make_unique<NodeCore>(std::move(config), seams, identity_.get())),
       roles_(std::make_unique<Roles>(core_.get())),

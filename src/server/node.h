@@ -115,7 +115,7 @@ class Node : public command::NodeApi, private log::LogListener {
  private:
   using ControlDone = std::function<void(absl::StatusOr<std::string>)>;
 
-  Node(Config config, NodeSeams seams, std::unique_ptr<Identity> identity);
+  Node(Config config, const NodeSeams& seams, std::unique_ptr<Identity> identity);
   void MakeShards();
   void OnWritten(ShardId shard, Seq last_seq) override;
   void OnPersisted(ShardId shard, Seq last_seq) override;
