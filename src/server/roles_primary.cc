@@ -9,8 +9,6 @@
 
 namespace kvstored::server {
 
-using replication::MemberSet;
-using replication::NodeFacts;
 using replication::PeerAnswer;
 using replication::PeerQuestion;
 
