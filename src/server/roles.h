@@ -77,6 +77,8 @@ class Roles : public replication::NodeState {
 
   NodeCore* const core_;
   bool busy_ = false;  // a role change is under way
+  // It only asks so far: an operator may send this node elsewhere instead of waiting for answers.
+  bool consulting_ = false;
   std::vector<std::string> unannounced_;
   int64_t announce_us_ = 0;
   bool announcing_ = false;

@@ -183,7 +183,7 @@ void Roles::DropMember(const Id128& store, bool force, Done done) {
 }
 
 void Roles::Follow(const std::string& address, bool discard_local_data, Done done) {
-  if (busy_) {
+  if (busy_ && !consulting_) {
     done(absl::UnavailableError("another change of role is under way"));
     return;
   }

@@ -53,13 +53,19 @@ void Roles::ConsultMembers() {
   auto consultation = std::make_shared<Consultation>();
   auto operation = std::make_shared<Operation>("consult members", [this](const absl::Status& s) {
     busy_ = false;
+    consulting_ = false;
     if (!s.ok() && !core_->restart_wanted.load(std::memory_order_relaxed)) {
       StepDown(s);
     }
   });
   busy_ = true;
   Operation* steps = operation.get();
+  consulting_ = true;
   operation->Then([this, consultation] { return AskMembers(consultation.get()); });
+  operation->Then([this] {
+    consulting_ = false;
+    return Progress::Done();
+  });
   operation->Then([this, consultation] { return FetchTails(consultation.get()); });
   operation->Then([this, consultation] { return AskPromises(consultation.get()); });
   AddCut(steps);
@@ -151,8 +157,14 @@ Progress Roles::FetchTails(Consultation* consultation) {
     log::Log* log = core_->log();
     Seq longest = log->appended(shard);
     std::string address;
+    const std::vector<log::EpochEntry> own = core_->identity->manifest().epochs;
     for (const PeerAnswer& answer : consultation->answers) {
-      if (answer.facts.ends.size() > shard && answer.facts.ends[shard].end > longest) {
+      // What a member that has not seen our newest epoch holds beyond its begin is of another
+      // history: our own log reaches that begin, for it was persistent before the epoch was.
+      const bool same_history = !own.empty() && !answer.facts.epochs.empty() &&
+                                answer.facts.epochs.back().epoch == own.back().epoch;
+      if (same_history && answer.facts.ends.size() > shard &&
+          answer.facts.ends[shard].end > longest) {
         longest = answer.facts.ends[shard].end;
         address = answer.address;
       }
