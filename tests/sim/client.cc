@@ -34,7 +34,11 @@ std::vector<std::string> GroupKeys(const std::string& group) {
 }
 
 Client::Client(Cluster* cluster, History* history, uint64_t seed, std::string name)
-    : cluster_(cluster), history_(history), random_(seed), name_(std::move(name)) {
+    : cluster_(cluster),
+      history_(history),
+      random_(seed),
+      name_(std::move(name)),
+      think_us_max_(random_.Chance(0.2) ? 0 : 5'000 << random_.Below(4)) {
 }
 
 std::string Client::FreshToken() {
@@ -141,6 +145,7 @@ void Client::SendSome() {
     Send(MakeRequest());
   }
   last_reply_us_ = cluster_->clock().now_us();
+  not_before_us_ = last_reply_us_ + random_.Between(0, think_us_max_);
 }
 
 Request Client::MakeRequest() {

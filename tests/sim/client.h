@@ -85,6 +85,7 @@ class Client {
   uint64_t token_count_ = 0;
   uint64_t request_count_ = 0;
   bool any_node_ = false;
+  const int64_t think_us_max_;
 };
 
 // The keys of a group, over all shards.

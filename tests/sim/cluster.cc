@@ -136,6 +136,9 @@ void Cluster::Drop(SimNode* node) {
   node->connections.clear();
   node->connection_threads.clear();
   node->stopping = nullptr;
+  if (node->fabric) {
+    node->fabric->Crash();
+  }
   node->front.reset();
   node->node.reset();
   node->fabric.reset();

@@ -120,7 +120,7 @@ class Simulation {
 
   bool Chaos() {
     nemesis_ = std::make_unique<Nemesis>(cluster_.get(), random_.Next());
-    nemesis_->SetPeriodUs(random_.Between(20'000, 150'000));
+    nemesis_->SetPeriodUs(int64_t{20'000} << random_.Below(5));
     const int64_t until_us = cluster_->clock().now_us() + kChaosUs;
     while (Requests() < options_.requests_min || nemesis_->fault_count() < kFaultsMin ||
            history_.acknowledged_count() < 100) {

@@ -91,6 +91,10 @@ SimFabric::SimFabric(SimNetwork* network, std::string node, std::string ip)
 }
 
 SimFabric::~SimFabric() {
+  Crash();
+}
+
+void SimFabric::Crash() {
   state_->Crash(this);
 }
 

@@ -117,6 +117,9 @@ class SimFabric final : public Fabric {
   SimFabric(const SimFabric&) = delete;
   SimFabric& operator=(const SimFabric&) = delete;
 
+  // The process dies now: whatever its parts still ask for while they are taken down has no effect.
+  void Crash();
+
   std::string_view name() const override {
     return "sim";
   }
