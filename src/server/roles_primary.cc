@@ -1,5 +1,6 @@
 // Becoming primary: a restart asks its members first (P17), everything ends in one new epoch.
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -12,8 +13,9 @@ namespace kvstored::server {
 using replication::PeerAnswer;
 using replication::PeerQuestion;
 
-// One start-up's questions to the members.
-struct Roles::Consultation {
+// One start-up's questions to the members. Answers may come after the operation has ended: each
+// callback keeps it alive.
+struct Roles::Consultation : std::enable_shared_from_this<Roles::Consultation> {
   std::vector<std::string> addresses;
   std::vector<PeerAnswer> answers;
   bool asking = false;
@@ -95,12 +97,13 @@ Progress Roles::AskMembers(Consultation* consultation) {
     return Progress::Done();
   }
   consultation->asking = true;
-  core_->replication->AskPeers(consultation->addresses, PeerQuestion::kWhoAreYou, 0, 2'000'000,
-                               [consultation](std::vector<PeerAnswer> answers) {
-                                 consultation->answers = std::move(answers);
-                                 consultation->asking = false;
-                                 consultation->answered = true;
-                               });
+  core_->replication->AskPeers(
+      consultation->addresses, PeerQuestion::kWhoAreYou, 0, 2'000'000,
+      [consultation = consultation->shared_from_this()](std::vector<PeerAnswer> answers) {
+        consultation->answers = std::move(answers);
+        consultation->asking = false;
+        consultation->answered = true;
+      });
   return Progress::Again();
 }
 
@@ -189,7 +192,7 @@ Progress Roles::FetchTails(Consultation* consultation) {
                                 [thread, shard, batch] { thread->shard(shard)->Receive(batch); });
           return true;
         },
-        [consultation](absl::Status status) {
+        [consultation = consultation->shared_from_this()](absl::Status status) {
           consultation->fetching = false;
           consultation->fetched = std::move(status);
         });
@@ -218,16 +221,17 @@ Progress Roles::AskPromises(Consultation* consultation) {
       return Progress::Failed(saved);
     }
     consultation->asking = true;
-    core_->replication->AskPeers(addresses, PeerQuestion::kPromise, consultation->number, 5'000'000,
-                                 [consultation](std::vector<PeerAnswer> answers) {
-                                   consultation->asking = false;
-                                   consultation->answered = true;
-                                   for (const PeerAnswer& answer : answers) {
-                                     if (!answer.status.ok()) {
-                                       consultation->fetched = answer.status;
-                                     }
-                                   }
-                                 });
+    core_->replication->AskPeers(
+        addresses, PeerQuestion::kPromise, consultation->number, 5'000'000,
+        [consultation = consultation->shared_from_this()](std::vector<PeerAnswer> answers) {
+          consultation->asking = false;
+          consultation->answered = true;
+          for (const PeerAnswer& answer : answers) {
+            if (!answer.status.ok()) {
+              consultation->fetched = answer.status;
+            }
+          }
+        });
   }
   if (!consultation->answered) {
     return Progress::Again();
