@@ -30,7 +30,7 @@ struct LogPosition {
 };
 
 // One frame: the records first_seq .. first_seq + record_count - 1 of one shard. A frame without
-// records (record_count 0) only tells `persisted`.
+// records (record_count 0), a mark, only tells `committed` and `persisted`.
 struct FrameHeader {
   ShardId shard = 0;
   uint16_t flags = 0;

@@ -16,6 +16,8 @@ namespace kvstored::log {
 namespace {
 
 constexpr std::array<uint8_t, kFrameAlign> kFramePadding{};
+// A log that is written more often tells `committed` by its frames.
+constexpr int64_t kCommittedMarkDelayUs = 100'000;
 
 iovec PieceOf(const void* data, size_t size_bytes) {
   return {const_cast<void*>(data), size_bytes};
@@ -74,6 +76,7 @@ Log::Log(LogOptions options, const std::vector<Seq>& start_seqs)
       retain_bytes_(options_.retain_bytes),
       reserve_bytes_(options_.reserve_bytes),
       last_seqs_(start_seqs),
+      committed_seqs_(start_seqs),
       persisted_seqs_(start_seqs),
       marks_(std::make_unique<Marks[]>(options_.shard_count)),
       index_(options_.shard_count) {
@@ -137,6 +140,8 @@ absl::Status Log::StepLocked(bool force_persist, bool* did_anything) {
     space_.Spend(spent);
     counters_.rounds.fetch_add(1, std::memory_order_relaxed);
     PublishWritten();
+  } else if (committed_moved_.load(std::memory_order_acquire)) {  // partner: NoteCommitted
+    KVS_RETURN_IF_ERROR(MarkCommitted());
   }
   if (current_.dirty && (force_persist || ShouldPersist())) {
     *did_anything = true;
@@ -215,6 +220,7 @@ absl::Status Log::AddBatch(Round* round, const record::Batch& batch) {
     header.committed = batch.committed;
     header.persisted = persisted_position_;
     header.record_count = count;
+    committed_seqs_[batch.shard] = std::max(committed_seqs_[batch.shard], batch.committed);
     round->Add(header, left.first(take), offset);
     last_seq += count;
     left = left.subspan(take);
@@ -232,6 +238,7 @@ absl::Status Log::WriteRound(Round* round) {
   KVS_RETURN_IF_ERROR(current_.file->Write(current_.end, round->pieces()));
   current_.end += round->bytes();
   current_.dirty = true;
+  last_write_us_ = options_.clock->MonotonicUs();
   counters_.frames.fetch_add(round->frames().size(), std::memory_order_relaxed);
   counters_.written_bytes.fetch_add(round->bytes(), std::memory_order_relaxed);
   index_.Extend(round->frames(), current_.end, last_seqs_);
@@ -295,17 +302,36 @@ void Log::SetSync(LogSync sync, int64_t interval_us) {
   event_.Set();
 }
 
-absl::Status Log::WriteMark() {
-  if (current_.file == nullptr || current_.end + kFrameHeaderBytes > options_.segment_bytes) {
+absl::Status Log::MarkCommitted() {
+  if (options_.clock->MonotonicUs() - last_write_us_ < kCommittedMarkDelayUs) {
     return absl::OkStatus();
   }
-  FrameHeader header;
-  header.incarnation = current_.header.incarnation;
-  header.persisted = persisted_position_;
+  committed_moved_.store(false, std::memory_order_relaxed);
+  return WriteMarks(false);
+}
+
+// Frames without records: they tell `committed`, and `persisted` as any frame. Best effort: no
+// segment is begun for them, and Space has room for one behind each record.
+absl::Status Log::WriteMarks(bool all_shards) {
   Round round;
-  round.Add(header, {}, current_.end);
+  for (uint32_t s = 0; s < options_.shard_count; ++s) {
+    const Seq committed =
+        std::min(marks_[s].committed.load(std::memory_order_relaxed), last_seqs_[s]);
+    if (current_.file == nullptr || (!all_shards && committed <= committed_seqs_[s]) ||
+        current_.end + round.bytes() + kFrameHeaderBytes > options_.segment_bytes) {
+      continue;
+    }
+    FrameHeader header;
+    header.shard = static_cast<ShardId>(s);
+    header.incarnation = current_.header.incarnation;
+    header.committed = std::max(committed, committed_seqs_[s]);
+    header.persisted = persisted_position_;
+    committed_seqs_[s] = header.committed;
+    round.Add(header, {}, current_.end + round.bytes());
+  }
   KVS_RETURN_IF_ERROR(WriteRound(&round));
-  return PersistCurrent();
+  UpdateSpace();
+  return absl::OkStatus();
 }
 
 absl::Status Log::Close() {
@@ -316,7 +342,10 @@ absl::Status Log::Close() {
   bool did_anything = false;
   absl::Status status = StepLocked(true, &did_anything);
   if (status.ok()) {
-    status = WriteMark();
+    status = WriteMarks(true);
+  }
+  if (status.ok() && current_.dirty) {
+    status = PersistCurrent();
   }
   if (!status.ok()) {
     Fail(status);

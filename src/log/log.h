@@ -103,6 +103,12 @@ class Log {
   // Hands a live batch (never a snapshot batch) to the log. Its bytes must be reserved, but for
   // epoch_begin, which has a reserve of its own. After a failure batches are dropped.
   void Submit(record::BatchRef batch);
+  // The shard's commit watermark (P10). Frames carry it; when nothing is written for a while, a mark
+  // of its own does, so that a restart need not ask anybody what was committed. Any thread.
+  void NoteCommitted(ShardId shard, Seq seq) {
+    marks_[shard].committed.store(seq, std::memory_order_relaxed);
+    committed_moved_.store(true, std::memory_order_release);  // partner: MarkCommitted
+  }
 
   // --- The log thread (or the simulator). ---
 
@@ -145,7 +151,7 @@ class Log {
   // Records above seqs[s] never existed: published and persistent on return. All producers are
   // quiet.
   absl::Status CutAbove(const std::vector<Seq>& seqs);
-  // Writes what was submitted, persists, and closes with a mark that proves the end.
+  // Writes what was submitted, persists, and closes with marks that prove the end.
   absl::Status Close();
 
   // Contiguous records of one shard from from_seq, at least one, at most max_bytes if more than
@@ -182,6 +188,7 @@ class Log {
     std::atomic<Seq> appended{0};
     std::atomic<Seq> written{0};
     std::atomic<Seq> persisted{0};
+    std::atomic<Seq> committed{0};
   };
   // The segment that is being written.
   struct Current {
@@ -213,7 +220,8 @@ class Log {
   void Fail(const absl::Status& status);
   void UpdateSpace();
   absl::Status StepLocked(bool force_persist, bool* did_anything);
-  absl::Status WriteMark();
+  absl::Status MarkCommitted();
+  absl::Status WriteMarks(bool all_shards);
 
   const LogOptions options_;
   std::atomic<LogSync> sync_;
@@ -223,6 +231,7 @@ class Log {
   std::atomic<bool> persist_each_round_{false};
   std::atomic<bool> persist_requested_{false};
   std::atomic<bool> failed_{false};
+  std::atomic<bool> committed_moved_{false};
 
   std::mutex queue_mutex_;
   std::vector<record::BatchRef> queue_;  // guarded by queue_mutex_
@@ -232,6 +241,8 @@ class Log {
   Current current_;
   LogPosition persisted_position_;
   std::vector<Seq> last_seqs_;  // written, per shard
+  std::vector<Seq> committed_seqs_;  // as frames tell it, per shard
+  int64_t last_write_us_ = 0;
   int64_t last_persist_us_ = 0;
   std::vector<Seq> persisted_seqs_;  // confirmed by the device
 

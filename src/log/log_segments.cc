@@ -233,6 +233,7 @@ absl::Status Log::CutAbove(const std::vector<Seq>& seqs) {
   for (size_t s = 0; status.ok() && s < seqs.size(); ++s) {
     cuts = cuts || last_seqs_[s] > seqs[s];
     last_seqs_[s] = std::min(last_seqs_[s], seqs[s]);
+    committed_seqs_[s] = std::min(committed_seqs_[s], last_seqs_[s]);
   }
   if (status.ok() && cuts) {
     // The new segment's header names the cut: persistent before Roll returns.

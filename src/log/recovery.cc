@@ -114,14 +114,16 @@ absl::Status RecoveryScan::BeginSegment(const Segment& segment) {
 
 absl::Status RecoveryScan::AddFrame(Segment* segment, const ScannedFrame& frame) {
   const FrameHeader& header = frame.header;
-  if (header.record_count == 0) {
-    return absl::OkStatus();
-  }
   if (header.shard >= options_.shard_count) {
     return DamageAt(*segment, frame.offset,
                     absl::StrFormat("shard %d of %d", header.shard, options_.shard_count));
   }
   RecoveredShard& shard = result_.shards[header.shard];
+  if (header.record_count == 0) {
+    committed_[header.shard] =
+        std::max(committed_[header.shard], std::min(header.committed, shard.last_seq));
+    return absl::OkStatus();
+  }
   if (header.first_seq != shard.last_seq + 1) {
     return DamageAt(*segment, frame.offset,
                     absl::StrFormat("seq %d is expected next", shard.last_seq + 1));

@@ -13,8 +13,8 @@
 
 namespace kvstored::log {
 
-// A frame of one record of 72 bytes takes 192: 2.67 times.
-inline constexpr uint64_t kFrameCostFactor = 3;
+// A frame of one record of 72 bytes takes 192, and a mark of `committed` behind it 64: 3.56 times.
+inline constexpr uint64_t kFrameCostFactor = 4;
 
 // A pre-written file that waits for its number.
 struct SpareSegment {

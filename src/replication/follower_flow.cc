@@ -163,10 +163,14 @@ bool FollowerLink::Pump(int64_t now_us) {
     bool blocked = false;
     for (const auto& stream : streams_) {
       absl::Status status;
-      moved |= stream->Retry(&status);
+      std::optional<uint32_t> credit;
+      moved |= stream->Retry(&status, &credit);
       if (!status.ok()) {
         Close(status);
         return true;
+      }
+      if (credit) {
+        TakeCredit(stream->lane(), *credit);
       }
       blocked |= stream->blocked();
     }

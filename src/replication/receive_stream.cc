@@ -182,7 +182,7 @@ void ReceiveStream::Finish(const FrameHeader& header, uint64_t end) {
   }
 }
 
-bool ReceiveStream::Retry(absl::Status* status) {
+bool ReceiveStream::Retry(absl::Status* status, std::optional<uint32_t>* credit) {
   if (!blocked()) {
     return false;
   }
@@ -193,8 +193,7 @@ bool ReceiveStream::Retry(absl::Status* status) {
   while (!waiting_.empty() && !blocked() && status->ok()) {
     const Arrived arrived = waiting_.front();
     waiting_.pop_front();
-    std::optional<uint32_t> credit;  // old by now: later frames and heartbeats carry it as well
-    *status = Take(arrived, &credit);
+    *status = Take(arrived, credit);
   }
   return true;
 }

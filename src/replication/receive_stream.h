@@ -27,8 +27,10 @@ class ReceiveStream {
   // lane.
   absl::Status OnArrival(const Immediate& immediate, uint16_t lane,
                          std::optional<uint32_t>* credit);
-  // Offers again what the sink did not take. Returns whether that changed anything.
-  bool Retry(absl::Status* status);
+  // Offers again what the sink did not take, then what waited behind it. Returns whether that
+  // changed anything. `credit` as in OnArrival, of the last frame looked at: its sender may tell it
+  // by no other frame.
+  bool Retry(absl::Status* status, std::optional<uint32_t>* credit);
   bool blocked() const {
     return blocked_ != nullptr;
   }

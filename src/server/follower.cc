@@ -104,6 +104,7 @@ void Follower::BeginFullSync(const JoinPlan& plan, std::function<void(absl::Stat
   sync_->start_seqs.assign(shards, kUnknown);
   sync_->end_seqs.assign(shards, kUnknown);
   sync_->told.assign(shards, 0);
+  sync_->state_hashes.assign(shards, 0);
   sync_->verified.assign(shards, false);
   sync_token_ = std::make_shared<int>(0);
   core_->gate.loading.store(true, std::memory_order_release);
@@ -152,8 +153,35 @@ absl::Status Follower::OpenSyncDirectory() {
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     const Seq start = sync_->start_seqs[shard];
     RunOnShard(shard, [start](shard::Shard& target) { target.Reset(start); });
+    CompareAtEnd(shard);
   }
   return absl::OkStatus();
+}
+
+// Before its reset a shard's memory is of the old data set: the end of an empty shard waits for it.
+void Follower::CompareAtEnd(ShardId shard) {
+  if (!sync_->checkpoint || sync_->end_seqs[shard] == kUnknown) {
+    return;
+  }
+  const Seq end_seq = sync_->end_seqs[shard];
+  const uint64_t state_hash = sync_->state_hashes[shard];
+  const std::weak_ptr<int> token = sync_token_;
+  RunOnShard(shard, [this, shard, end_seq, state_hash, token](shard::Shard& target) {
+    target.VerifyAt(end_seq, state_hash, [this, shard, token](bool equal) {
+      core_->replication->Post([this, shard, token, equal] {
+        if (token.expired() || !sync_) {
+          return;
+        }
+        if (!equal) {
+          FailSync(absl::DataLossError(absl::StrFormat(
+              "full sync: shard %d differs from the primary at the same position", shard)));
+          return;
+        }
+        sync_->verified[shard] = true;
+        FinishIfComplete();
+      });
+    });
+  });
 }
 
 void Follower::RunOnShard(ShardId shard, std::function<void(shard::Shard&)> work) {
@@ -232,29 +260,17 @@ void Follower::OnSnapshotEnd(ShardId shard, Seq end_seq, uint64_t state_hash) {
   if (!sync_) {
     return;
   }
-  const OpResult known = LearnStart(shard, end_seq);
+  sync_->end_seqs[shard] = end_seq;
+  sync_->state_hashes[shard] = state_hash;
+  const bool opened = sync_->checkpoint != nullptr;
+  // kWait only says that other shards have not begun yet: opening looks after this end.
+  (void)LearnStart(shard, end_seq);
   if (!sync_) {
     return;
   }
-  (void)known;  // kWait only says that other shards have not begun yet
-  sync_->end_seqs[shard] = end_seq;
-  const std::weak_ptr<int> token = sync_token_;
-  RunOnShard(shard, [this, shard, end_seq, state_hash, token](shard::Shard& target) {
-    target.VerifyAt(end_seq, state_hash, [this, shard, token](bool equal) {
-      core_->replication->Post([this, shard, token, equal] {
-        if (token.expired() || !sync_) {
-          return;
-        }
-        if (!equal) {
-          FailSync(absl::DataLossError(absl::StrFormat(
-              "full sync: shard %d differs from the primary at the same position", shard)));
-          return;
-        }
-        sync_->verified[shard] = true;
-        FinishIfComplete();
-      });
-    });
-  });
+  if (opened) {
+    CompareAtEnd(shard);
+  }
   FinishIfComplete();
 }
 

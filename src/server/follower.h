@@ -46,6 +46,7 @@ class Follower : public replication::ApplySink {
     std::string directory;
     std::unique_ptr<log::CheckpointWriter> checkpoint;
     std::vector<Seq> end_seqs;  // kUnknown until OnSnapshotEnd
+    std::vector<uint64_t> state_hashes;
     std::vector<Seq> told;      // committed as told
     std::vector<bool> verified;
     bool finishing = false;
@@ -58,6 +59,7 @@ class Follower : public replication::ApplySink {
   // kOk once the directory, its log and its checkpoint writer exist.
   OpResult LearnStart(ShardId shard, Seq start_seq);
   absl::Status OpenSyncDirectory();
+  void CompareAtEnd(ShardId shard);
   void FinishIfComplete();
   Progress PublishSync();
   void FailSync(const absl::Status& why);

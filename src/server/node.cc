@@ -110,6 +110,7 @@ void Node::MakeShards() {
       core->replication->SubmitBatch(std::move(batch));
     };
     options.committed_moved = [core, id](Seq committed) {
+      core->log()->NoteCommitted(id, committed);
       // From the epoch's first record on, which is committed before the node is writable.
       if (core->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
         core->replication->SetCommitted(id, committed);

@@ -90,6 +90,11 @@ void Roles::PersistPromise(uint32_t epoch_number, replication::NodeState::Done d
     done(absl::FailedPreconditionError("this node is a serving primary"));
     return;
   }
+  if (busy_ && !consulting_) {
+    // The epoch that it is about to open would break the promise.
+    done(absl::UnavailableError("a change of role is under way at this node"));
+    return;
+  }
   const uint32_t promised = core_->identity->meta().promise;
   if (promised > epoch_number) {
     done(absl::FailedPreconditionError(

@@ -52,6 +52,7 @@ class Roles : public replication::NodeState {
 
  private:
   struct Consultation;
+  struct WholeCut;
 
   void StartReplica();
   void StartPrimary();
@@ -61,7 +62,9 @@ class Roles : public replication::NodeState {
   Progress JudgeAnswers(Consultation* consultation);
   Progress FetchTails(Consultation* consultation);
   Progress AskPromises(Consultation* consultation);
-  // Adds the steps that cut half transactions, apply what was received, and open an epoch.
+  // Adds the steps that apply what was received but for half transactions, cut those, and open an
+  // epoch.
+  void AddApplyWhole(Operation* operation, const std::shared_ptr<WholeCut>& cut);
   void AddOpenEpoch(Operation* operation);
   void AddCut(Operation* operation);
   Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss) const;

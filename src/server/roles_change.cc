@@ -177,7 +177,10 @@ void Roles::DropMember(const Id128& store, bool force, Done done) {
     return;
   }
   done(core_->identity->Update([&](log::Meta* meta) {
-    std::erase_if(meta->members, [&](const log::Member& member) { return member.store == store; });
+    const size_t dropped = std::erase_if(
+        meta->members, [&](const log::Member& member) { return member.store == store; });
+    // As at a serving primary: the set asks for one less, or writes would stay refused (P8).
+    meta->ack_replicas -= std::min(meta->ack_replicas, static_cast<uint32_t>(dropped));
     ++meta->members_version;
   }));
 }

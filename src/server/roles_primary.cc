@@ -47,9 +47,6 @@ void Roles::StartPrimary() {
 }
 
 void Roles::ConsultMembers() {
-  if (ReadsAllowed()) {
-    core_->gate.loading.store(false, std::memory_order_release);
-  }
   state_text_ = "primary: reads only until all members have answered";
   base::LogInfo(state_text_);
   auto consultation = std::make_shared<Consultation>();
@@ -63,6 +60,15 @@ void Roles::ConsultMembers() {
   busy_ = true;
   Operation* steps = operation.get();
   consulting_ = true;
+  // What clients were told is here, but the log may name less of it as committed: all of it is
+  // applied, so that no reply shows an older state; replies that depend on the rest wait (P9, P10).
+  AddApplyWhole(steps, std::make_shared<WholeCut>(core_->shard_count()));
+  operation->Then([this] {
+    if (ReadsAllowed()) {
+      core_->gate.loading.store(false, std::memory_order_release);
+    }
+    return Progress::Done();
+  });
   operation->Then([this, consultation] { return AskMembers(consultation.get()); });
   operation->Then([this] {
     consulting_ = false;
@@ -246,17 +252,18 @@ Progress Roles::AskPromises(Consultation* consultation) {
   return Progress::Done();
 }
 
-void Roles::AddCut(Operation* operation) {
-  struct Cut {
-    explicit Cut(uint32_t shard_count) : end(shard_count, 0), tracker(shard_count) {
-    }
-    std::mutex mutex;
-    std::vector<Seq> end;
-    log::TxnTracker tracker;
-    absl::Status tracked;
-    std::vector<Seq> whole;
-  };
-  auto cut = std::make_shared<Cut>(core_->shard_count());
+// The greatest cut of what the shards hold that has no transaction in part (P6).
+struct Roles::WholeCut {
+  explicit WholeCut(uint32_t shard_count) : end(shard_count, 0), tracker(shard_count) {
+  }
+  std::mutex mutex;
+  std::vector<Seq> end;
+  log::TxnTracker tracker;
+  absl::Status tracked;
+  std::vector<Seq> whole;
+};
+
+void Roles::AddApplyWhole(Operation* operation, const std::shared_ptr<WholeCut>& cut) {
   auto left = std::make_shared<std::atomic<uint32_t>>(0);
   operation->Then([this, cut, left] {
     core_->ForEachShard(
@@ -281,10 +288,24 @@ void Roles::AddCut(Operation* operation) {
 #endif
     core_->ForEachShard(
         [cut](shard::Shard& shard) {
-          const bool cut_ok = shard.CutReceived(cut->whole[shard.id()]);
-          KVS_CHECK(cut_ok, "shard=%u", shard.id());
           const OpResult applied = shard.ApplyReceived(cut->whole[shard.id()]);
           KVS_CHECK(applied == OpResult::kOk, "shard=%u out of memory", shard.id());
+        },
+        left);
+    return Progress::Done();
+  });
+  operation->Then([this, left] { return core_->Wait(left); });
+}
+
+void Roles::AddCut(Operation* operation) {
+  auto cut = std::make_shared<WholeCut>(core_->shard_count());
+  auto left = std::make_shared<std::atomic<uint32_t>>(0);
+  AddApplyWhole(operation, cut);
+  operation->Then([this, cut, left] {
+    core_->ForEachShard(
+        [cut](shard::Shard& shard) {
+          const bool cut_ok = shard.CutReceived(cut->whole[shard.id()]);
+          KVS_CHECK(cut_ok, "shard=%u", shard.id());
           // A run that is open now is never linked: its primary is gone (P4).
           shard.DropOpenRuns();
         },
