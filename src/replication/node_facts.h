@@ -21,7 +21,7 @@ struct EpochEntry {
 // The end of one shard's log.
 struct ShardEnd {
   Seq end = 0;                 // 0: no record yet
-  uint32_t last_checksum = 0;  // the checksum field of the record `end`; 0 if there is none
+  uint32_t last_checksum = 0;  // the checksum field of the record `end`; 0: not known
   friend bool operator==(const ShardEnd&, const ShardEnd&) = default;
 };
 

@@ -39,7 +39,7 @@ void ReplicaLink::CheckLastRecords() {
     for (ShardId shard = 0; shard < context_->options.shard_count; ++shard) {
       const Seq common = plan_.common[shard];
       if (common != 0 && common == facts_.ends[shard].end &&
-          common >= plan_.primary.log_start[shard]) {
+          facts_.ends[shard].last_checksum != 0 && common >= plan_.primary.log_start[shard]) {
         CheckLastRecord(shard);
       }
     }

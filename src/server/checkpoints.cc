@@ -163,6 +163,14 @@ Progress Checkpoints::Publish(Job* job) {
     persisted.push_back(job->log->persisted(shard));
     ready = ready && committed.back() >= job->end[shard] && persisted.back() >= job->end[shard];
   }
+  if (job->publish_by_us == 0) {
+    job->publish_by_us =
+        core_->now_us() + static_cast<int64_t>(core_->config.replication.gate_timeout_us);
+  }
+  if (!ready && core_->now_us() >= job->publish_by_us) {
+    return Progress::Failed(absl::UnavailableError(
+        "it shows writes that the member set has not acknowledged within replication.gate_timeout"));
+  }
   if (!ready) {
     job->log->RequestPersist();
     job->log->Wake();

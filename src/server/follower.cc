@@ -76,6 +76,9 @@ void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Stat
         return Progress::Failed(absl::FailedPreconditionError(
             "applied records lie above the common point; join with --discard-local-data"));
       }
+      for (std::atomic<uint32_t>& checksum : core_->last_checksum) {
+        checksum.store(0, std::memory_order_relaxed);
+      }
       return Progress::From(core_->log()->CutAbove(common));
     });
   }
@@ -152,6 +155,7 @@ absl::Status Follower::OpenSyncDirectory() {
   core_->SetLog(std::move(log));
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     const Seq start = sync_->start_seqs[shard];
+    core_->last_checksum[shard].store(0, std::memory_order_relaxed);
     RunOnShard(shard, [start](shard::Shard& target) { target.Reset(start); });
     CompareAtEnd(shard);
   }
@@ -278,10 +282,21 @@ void Follower::FinishIfComplete() {
   if (!sync_ || sync_->finishing || !sync_->checkpoint) {
     return;
   }
+  bool committed = true;
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
-    if (!sync_->verified[shard] || sync_->told[shard] < sync_->end_seqs[shard]) {
+    if (!sync_->verified[shard]) {
       return;
     }
+    committed = committed && sync_->told[shard] >= sync_->end_seqs[shard];
+  }
+  // What was never committed cannot be cut out of a checkpoint again, so this waits for it; but not
+  // for ever: the set that would commit it may wait for this very node to stream.
+  const int64_t now_us = core_->now_us();
+  if (sync_->publish_at_us == 0) {
+    sync_->publish_at_us = now_us + static_cast<int64_t>(core_->config.replication.commit_timeout_us);
+  }
+  if (!committed && now_us < sync_->publish_at_us) {
+    return;
   }
   sync_->finishing = true;
   core_->log()->RequestPersist();
@@ -298,6 +313,9 @@ void Follower::FinishIfComplete() {
         }
         sync_.reset();
         sync_token_.reset();
+        for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+          core_->replication->SetLocalPersisted(shard, core_->log()->persisted(shard));
+        }
         core_->gate.loading.store(false, std::memory_order_release);
         base::LogInfo("full sync: complete, states are equal, the new data set is published");
         core_->replication->FinishFullSync(absl::OkStatus());
@@ -320,7 +338,7 @@ Progress Follower::PublishSync() {
       !finished.ok()) {
     return Progress::Failed(std::move(finished));
   }
-  if (absl::Status published = sync_->checkpoint->Publish(sync_->told, persisted);
+  if (absl::Status published = sync_->checkpoint->Publish(sync_->end_seqs, persisted);
       !published.ok()) {
     return Progress::Failed(std::move(published));
   }
@@ -365,6 +383,7 @@ void Follower::OnCommitted(ShardId shard, Seq committed, uint64_t primary_clock_
 
 void Follower::OnPrimaryClock(uint64_t primary_clock_us) {
   core_->record_clock.Follow(primary_clock_us);
+  FinishIfComplete();
 }
 
 void Follower::OnStreamState(StreamState state, Refusal refusal, std::string_view text) {

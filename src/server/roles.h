@@ -55,9 +55,8 @@ class Roles : public replication::NodeState {
   struct WholeCut;
 
   void StartReplica();
-  void StartPrimary();
   // P17: asks all members until they have answered, fetches the longest tail, then opens an epoch.
-  void ConsultMembers();
+  void StartPrimary();
   Progress AskMembers(Consultation* consultation);
   Progress JudgeAnswers(Consultation* consultation);
   Progress FetchTails(Consultation* consultation);

@@ -29,24 +29,6 @@ struct Roles::Consultation : std::enable_shared_from_this<Roles::Consultation> {
 };
 
 void Roles::StartPrimary() {
-  const log::Meta meta = core_->identity->meta();
-  if (!meta.members.empty()) {
-    ConsultMembers();
-    return;
-  }
-  auto operation = std::make_shared<Operation>("open epoch", [this](const absl::Status& status) {
-    busy_ = false;
-    if (!status.ok()) {
-      StepDown(status);
-    }
-  });
-  busy_ = true;
-  AddCut(operation.get());
-  AddOpenEpoch(operation.get());
-  core_->Run(std::move(operation));
-}
-
-void Roles::ConsultMembers() {
   state_text_ = "primary: reads only until all members have answered";
   base::LogInfo(state_text_);
   auto consultation = std::make_shared<Consultation>();
@@ -96,10 +78,10 @@ Progress Roles::AskMembers(Consultation* consultation) {
   if (consultation->asking || core_->now_us() < consultation->next_us) {
     return Progress::Again();
   }
-  // Asked anew each time: kvctl member drop works here.
+  // Anew each time: kvctl member drop works here. All known nodes are asked, but only members must
+  // answer: who was promoted elsewhere meanwhile is found even with an empty set.
   consultation->addresses = KnownAddresses();
-  if (core_->identity->meta().members.empty()) {
-    consultation->answers.clear();
+  if (consultation->addresses.empty() && core_->identity->meta().members.empty()) {
     return Progress::Done();
   }
   consultation->asking = true;
@@ -122,6 +104,18 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
   const log::Meta meta = core_->identity->meta();
   const std::vector<replication::EpochEntry> own =
       ToReplication(core_->identity->manifest().epochs);
+  for (const PeerAnswer& answer : consultation->answers) {
+    if (answer.status.ok() && answer.facts.serving && answer.facts.data_set_id == meta.data_set &&
+        !replication::ContainsNewestOf(own, answer.facts.epochs)) {
+      // Two primaries of one data set: never a second one that takes writes.
+      static base::LogLimiter limiter(10'000'000);
+      limiter.Warning(absl::StrFormat(
+          "ALARM primary: %s serves a history of its own since epoch %d: reads only; kvctl join "
+          "--discard-local-data on the one to give up",
+          answer.address, answer.facts.epochs.back().epoch.number));
+      return Progress::Again();
+    }
+  }
   std::vector<PeerAnswer> members;
   for (const log::Member& member : meta.members) {
     const auto found = std::find_if(consultation->answers.begin(), consultation->answers.end(),

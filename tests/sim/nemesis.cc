@@ -126,6 +126,34 @@ void Nemesis::Promote() {
   }
 }
 
+// Nobody may be promoted without a doubt (P19), and all nodes are there to be compared: the one with
+// the longest history lacks nothing.
+void Nemesis::PromoteLongest() {
+  SimNode* longest = nullptr;
+  std::pair<uint32_t, Seq> longest_end;
+  for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
+    SimNode& node = cluster_->node(i);
+    if (!node.is_up() || node.node->core()->gate.loading.load() || node.stopping ||
+        node.meta().role == Role::kPrimary || node.meta().promotable) {
+      return;
+    }
+    const server::NodeCore* core = node.node->core();
+    if (core->log() == nullptr) {
+      return;
+    }
+    std::pair<uint32_t, Seq> end{NewestEpoch(node), 0};
+    for (ShardId shard = 0; shard < core->shard_count(); ++shard) {
+      end.second += core->log()->appended(shard);
+    }
+    if (longest == nullptr || end > longest_end) {
+      longest = &node;
+      longest_end = end;
+    }
+  }
+  cluster_->Count("promoted_with_accept_loss");
+  cluster_->Control(longest, {"promote", "accept-loss"});
+}
+
 void Nemesis::WatchPrimary() {
   const int64_t now_us = cluster_->clock().now_us();
   if (Primary() != nullptr) {
@@ -143,6 +171,11 @@ void Nemesis::WatchPrimary() {
   }
 }
 
+uint32_t Nemesis::NewestEpoch(const SimNode& node) {
+  const std::vector<log::EpochEntry> epochs = node.node->core()->identity->manifest().epochs;
+  return epochs.empty() ? 0 : epochs.back().epoch.number;
+}
+
 // The node may be promotable still, and nobody could tell it otherwise.
 void Nemesis::NoteForcedDrop(const std::string& store) {
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
@@ -153,20 +186,23 @@ void Nemesis::NoteForcedDrop(const std::string& store) {
   }
 }
 
-// Members whose disks are gone never answer: whoever waits for them is told so.
+// Members whose disks are gone never answer: the newest primary is told so. (An older one would go
+// on alone beside it.)
 void Nemesis::DropLostMembers() {
   std::vector<Id128> stores;
+  uint32_t newest = 0;
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
     if (!node.is_up()) {
       return;  // it may be the one
     }
     stores.push_back(node.meta().store);
+    newest = std::max(newest, NewestEpoch(node));
   }
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
     const log::Meta meta = node.meta();
-    if (meta.role != Role::kPrimary) {
+    if (meta.role != Role::kPrimary || NewestEpoch(node) != newest) {
       continue;
     }
     for (const log::Member& member : meta.members) {
@@ -192,9 +228,13 @@ void Nemesis::Calm() {
 }
 
 // A primary of an epoch that its successor never heard of, or a replica that was told so.
-bool Nemesis::IsForked(const SimNode& node) {
+bool Nemesis::IsForked(const SimNode& node, const SimNode& primary) {
   if (node.meta().role == Role::kPrimary) {
-    return !node.serves_writes();
+    const auto epochs_of = [](const SimNode& one) {
+      return server::ToReplication(one.node->core()->identity->manifest().epochs);
+    };
+    return !node.serves_writes() ||
+           !replication::ContainsNewestOf(epochs_of(primary), epochs_of(node));
   }
   return node.node->core()->replication->follow_status().refusal == replication::Refusal::kForked;
 }
@@ -217,6 +257,7 @@ void Nemesis::Repair() {
   SimNode* primary = Primary();
   if (primary == nullptr) {
     WatchPrimary();
+    PromoteLongest();
     return;
   }
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
@@ -224,7 +265,7 @@ void Nemesis::Repair() {
     if (node.is_up() && &node != primary && node.meta().role == Role::kReplica &&
         node.meta().primary_address != primary->address()) {
       cluster_->Control(&node, {"join", primary->address()});
-    } else if (node.is_up() && &node != primary && IsForked(node)) {
+    } else if (node.is_up() && &node != primary && IsForked(node, *primary)) {
       // Histories that fork are the operator's to end: what the serving primary lacks was never
       // acknowledged, the history of the clients proves it afterwards.
       cluster_->Count("fork_discarded");

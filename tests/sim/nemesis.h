@@ -47,7 +47,9 @@ class Nemesis {
   bool StrikeDevice(uint64_t kind);
   bool StrikeRoles(uint64_t kind);
   void Promote();
-  static bool IsForked(const SimNode& node);
+  static bool IsForked(const SimNode& node, const SimNode& primary);
+  static uint32_t NewestEpoch(const SimNode& node);
+  void PromoteLongest();
   void WatchPrimary();
   void DropLostMembers();
   void NoteForcedDrop(const std::string& store);
