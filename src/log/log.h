@@ -103,8 +103,8 @@ class Log {
   // Hands a live batch (never a snapshot batch) to the log. Its bytes must be reserved, but for
   // epoch_begin, which has a reserve of its own. After a failure batches are dropped.
   void Submit(record::BatchRef batch);
-  // The shard's commit watermark (P10). Frames carry it; when nothing is written for a while, a mark
-  // of its own does, so that a restart need not ask anybody what was committed. Any thread.
+  // The shard's commit watermark (P10). Frames carry it; when nothing is written for a while, a
+  // mark of its own does, so that a restart need not ask anybody what was committed. Any thread.
   void NoteCommitted(ShardId shard, Seq seq) {
     marks_[shard].committed.store(seq, std::memory_order_relaxed);
     committed_moved_.store(true, std::memory_order_release);  // partner: MarkCommitted
@@ -240,7 +240,7 @@ class Log {
   std::vector<record::BatchRef> taken_;
   Current current_;
   LogPosition persisted_position_;
-  std::vector<Seq> last_seqs_;  // written, per shard
+  std::vector<Seq> last_seqs_;       // written, per shard
   std::vector<Seq> committed_seqs_;  // as frames tell it, per shard
   int64_t last_write_us_ = 0;
   int64_t last_persist_us_ = 0;

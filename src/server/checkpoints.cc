@@ -168,8 +168,9 @@ Progress Checkpoints::Publish(Job* job) {
         core_->now_us() + static_cast<int64_t>(core_->config.replication.gate_timeout_us);
   }
   if (!ready && core_->now_us() >= job->publish_by_us) {
-    return Progress::Failed(absl::UnavailableError(
-        "it shows writes that the member set has not acknowledged within replication.gate_timeout"));
+    return Progress::Failed(
+        absl::UnavailableError("it shows writes that the member set has not acknowledged within "
+                               "replication.gate_timeout"));
   }
   if (!ready) {
     job->log->RequestPersist();

@@ -293,7 +293,8 @@ void Follower::FinishIfComplete() {
   // for ever: the set that would commit it may wait for this very node to stream.
   const int64_t now_us = core_->now_us();
   if (sync_->publish_at_us == 0) {
-    sync_->publish_at_us = now_us + static_cast<int64_t>(core_->config.replication.commit_timeout_us);
+    sync_->publish_at_us =
+        now_us + static_cast<int64_t>(core_->config.replication.commit_timeout_us);
   }
   if (!committed && now_us < sync_->publish_at_us) {
     return;

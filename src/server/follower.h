@@ -47,7 +47,7 @@ class Follower : public replication::ApplySink {
     std::unique_ptr<log::CheckpointWriter> checkpoint;
     std::vector<Seq> end_seqs;  // kUnknown until OnSnapshotEnd
     std::vector<uint64_t> state_hashes;
-    std::vector<Seq> told;      // committed as told
+    std::vector<Seq> told;  // committed as told
     std::vector<bool> verified;
     int64_t publish_at_us = 0;  // even if not all of it is committed; 0: not verified yet
     bool finishing = false;

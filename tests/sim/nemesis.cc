@@ -126,8 +126,8 @@ void Nemesis::Promote() {
   }
 }
 
-// Nobody may be promoted without a doubt (P19), and all nodes are there to be compared: the one with
-// the longest history lacks nothing.
+// Nobody may be promoted without a doubt (P19), and all nodes are there to be compared: the one
+// with the longest history lacks nothing.
 void Nemesis::PromoteLongest() {
   SimNode* longest = nullptr;
   std::pair<uint32_t, Seq> longest_end;
