@@ -136,8 +136,10 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
       // it will promise nothing. Asked again, because an operator may change that.
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning(absl::StrFormat(
-          "ALARM primary: member %s has a history of its own since epoch %d: reads only; if that "
-          "node serves, kvctl join %s --discard-local-data makes this one its replica",
+          "ALARM primary: member %s has a history of its own since epoch %d: reads only; kvctl "
+          "join "
+          "%s --discard-local-data makes this node its replica, kvctl member drop --force goes on "
+          "without it",
           member.address, found->facts.epochs.empty() ? 0 : found->facts.epochs.back().epoch.number,
           member.address));
       return Progress::Again();

@@ -126,6 +126,36 @@ void Nemesis::Promote() {
   }
 }
 
+// Two nodes were promoted beside each other and each waits for the other as its member: the newer
+// one is told to go on alone, the other one then joins it.
+void Nemesis::DropForkedMembers() {
+  SimNode* newest = nullptr;
+  for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
+    SimNode& node = cluster_->node(i);
+    if (!node.is_up() || node.stopping || node.node->core()->gate.loading.load()) {
+      return;
+    }
+    if (node.meta().role == Role::kPrimary &&
+        (newest == nullptr || NewestEpoch(node) > NewestEpoch(*newest))) {
+      newest = &node;
+    }
+  }
+  if (newest == nullptr) {
+    return;
+  }
+  for (const log::Member& member : newest->meta().members) {
+    for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
+      const SimNode& node = cluster_->node(i);
+      if (node.meta().store == member.store &&
+          !replication::ContainsNewestOf(Epochs(*newest), Epochs(node)) &&
+          !replication::ContainsNewestOf(Epochs(node), Epochs(*newest))) {
+        cluster_->Count("forked_member_dropped");
+        cluster_->Control(newest, {"member", "drop", log::ToHex(member.store), "force"});
+      }
+    }
+  }
+}
+
 // Nobody may be promoted without a doubt (P19), and all nodes are there to be compared: the one
 // with the longest history lacks nothing.
 void Nemesis::PromoteLongest() {
@@ -171,8 +201,12 @@ void Nemesis::WatchPrimary() {
   }
 }
 
+std::vector<replication::EpochEntry> Nemesis::Epochs(const SimNode& node) {
+  return server::ToReplication(node.node->core()->identity->manifest().epochs);
+}
+
 uint32_t Nemesis::NewestEpoch(const SimNode& node) {
-  const std::vector<log::EpochEntry> epochs = node.node->core()->identity->manifest().epochs;
+  const std::vector<replication::EpochEntry> epochs = Epochs(node);
   return epochs.empty() ? 0 : epochs.back().epoch.number;
 }
 
@@ -230,11 +264,7 @@ void Nemesis::Calm() {
 // A primary of an epoch that its successor never heard of, or a replica that was told so.
 bool Nemesis::IsForked(const SimNode& node, const SimNode& primary) {
   if (node.meta().role == Role::kPrimary) {
-    const auto epochs_of = [](const SimNode& one) {
-      return server::ToReplication(one.node->core()->identity->manifest().epochs);
-    };
-    return !node.serves_writes() ||
-           !replication::ContainsNewestOf(epochs_of(primary), epochs_of(node));
+    return !node.serves_writes() || !replication::ContainsNewestOf(Epochs(primary), Epochs(node));
   }
   return node.node->core()->replication->follow_status().refusal == replication::Refusal::kForked;
 }
@@ -258,6 +288,7 @@ void Nemesis::Repair() {
   if (primary == nullptr) {
     WatchPrimary();
     PromoteLongest();
+    DropForkedMembers();
     return;
   }
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {

@@ -49,6 +49,8 @@ class Nemesis {
   void Promote();
   static bool IsForked(const SimNode& node, const SimNode& primary);
   static uint32_t NewestEpoch(const SimNode& node);
+  static std::vector<replication::EpochEntry> Epochs(const SimNode& node);
+  void DropForkedMembers();
   void PromoteLongest();
   void WatchPrimary();
   void DropLostMembers();
