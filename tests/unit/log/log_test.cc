@@ -48,6 +48,70 @@ TEST(LogTest, OneWriteAndOnePersistARound) {
   EXPECT_EQ(after.persists - before.persists, 1u);
 }
 
+// P10: whoever is idle need not ask after a restart what was committed.
+TEST(LogTest, AnIdleLogNotesWhatIsCommitted) {
+  Harness h(2);
+  h.Create();
+  h.SubmitValues(0, {"a", "b"});
+  h.SubmitValues(1, {"c"});
+  h.log_->Step();
+  h.log_->NoteCommitted(0, 2);
+  h.log_->Step();
+  const auto before = h.device_.counters();
+  EXPECT_FALSE(h.log_->Step());
+  h.clock_.now_us += 100'000;
+  EXPECT_TRUE(h.log_->Step());
+  EXPECT_EQ(h.device_.counters().writes - before.writes, 1u);
+  EXPECT_EQ(h.device_.counters().persists - before.persists, 1u);
+  h.clock_.now_us += 100'000;
+  EXPECT_FALSE(h.log_->Step()) << "once is enough";
+  h.device_.PowerCut();
+  auto recovery = h.Scan();
+  ASSERT_TRUE(recovery.ok()) << recovery.status();
+  EXPECT_EQ((*recovery)->result().shards[0].committed, 2u);
+  EXPECT_EQ((*recovery)->result().shards[1].committed, 0u);
+  h.Reopen();
+}
+
+TEST(LogTest, AnOrderlyEndNotesWhatIsCommittedInEveryShard) {
+  Harness h(2);
+  h.Create();
+  h.SubmitValues(0, {"a", "b"});
+  h.SubmitValues(1, {"c"});
+  h.log_->Step();
+  h.log_->NoteCommitted(0, 2);
+  h.log_->NoteCommitted(1, 1);
+  ASSERT_TRUE(h.log_->Close().ok());
+  h.device_.PowerCut();
+  auto recovery = h.Scan();
+  ASSERT_TRUE(recovery.ok()) << recovery.status();
+  EXPECT_EQ((*recovery)->result().shards[0].committed, 2u);
+  EXPECT_EQ((*recovery)->result().shards[1].committed, 1u);
+}
+
+// Marks take space that nobody reserved: what was promised must be there all the same (P25).
+TEST(LogTest, MarksNeverEatPromisedSpace) {
+  Harness h(1, 8 << 10);
+  h.Create();
+  const std::string value;
+  const size_t bytes = record::EncodedBytes(3, 0);  // the key is "key"
+  int promised = 0;
+  while (h.log_->Reserve(bytes)) {
+    ++promised;
+  }
+  ASSERT_GT(promised, 10);
+  h.device_.SetCapacity(h.device_.UsedBytesNow());  // no other segment
+  for (int i = 1; i <= promised; ++i) {
+    h.SubmitValues(0, {value});
+    h.log_->Step();
+    h.log_->NoteCommitted(0, static_cast<Seq>(i));
+    h.clock_.now_us += 100'000;
+    h.log_->Step();
+  }
+  EXPECT_EQ(h.marks_.failures, 0) << h.marks_.failure;
+  EXPECT_EQ(h.log_->persisted(0), static_cast<Seq>(promised));
+}
+
 TEST(LogTest, SyncOffWritesOnlyUntilAsked) {
   Harness h(1);
   h.options_.sync = LogSync::kOff;

@@ -97,6 +97,23 @@ TEST(Join, CatchUpFromTheLogWhileWritesGoOn) {
   EXPECT_GT(cluster.nodes[0]->log_reads, 0);
 }
 
+// A replica that restarted from a checkpoint does not know its newest record's checksum.
+TEST(Join, AnUnknownChecksumIsNoDivergence) {
+  Cluster cluster;
+  cluster.AddNode();
+  cluster.AddNode();
+  cluster.MakePrimary(0, AckLevel::kReceived, 1);
+  cluster.Follow(1);
+  cluster.nodes[0]->Write(0, 20, 100);
+  ASSERT_TRUE(cluster.WaitEqual(1)) << cluster.nodes[1]->state_text;
+  cluster.nodes[1]->checksum_known = false;
+  cluster.Restart(1);
+  cluster.Follow(1);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); })) << cluster.nodes[1]->state_text;
+  EXPECT_TRUE(cluster.nodes[0]->alarms.empty());
+  EXPECT_EQ(cluster.nodes[1]->published, 0) << "no full sync";
+}
+
 void FillAndTrim(Cluster* cluster, int batches) {
   for (int i = 0; i < batches; ++i) {
     cluster->nodes[0]->Write(static_cast<ShardId>(i % 2), 20, 100);

@@ -50,6 +50,28 @@ TEST(Stream, RingWrapsAndBatchesLargerThanItAreSplit) {
   ExpectNoViolation(&cluster);
 }
 
+// Frames that wait behind a blocked one tell watermark credit too: a replica that forgets it cannot
+// report any more.
+TEST(Stream, AReplicaThatIsHeldBackOftenKeepsReporting) {
+  Cluster cluster;
+  cluster.AddNode();
+  cluster.AddNode();
+  cluster.MakePrimary(0, AckLevel::kReceived, 1);
+  cluster.Follow(1);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); }));
+  for (int i = 0; i < 400; ++i) {
+    cluster.nodes[1]->refuse = OpResult::kWait;
+    for (int j = 0; j < 4; ++j) {
+      cluster.nodes[0]->Write(1, 1);
+      cluster.RunFor(20);
+    }
+    cluster.nodes[1]->refuse = OpResult::kOk;
+    cluster.RunFor(1'100);
+  }
+  ASSERT_TRUE(cluster.WaitEqual(1)) << cluster.nodes[1]->state_text;
+  ExpectNoViolation(&cluster);
+}
+
 TEST(Stream, CreditsAreNeverExceededByManySmallWrites) {
   Cluster cluster;
   cluster.AddNode();
