@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "server/roles.h"
 
@@ -92,6 +93,13 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
         !core_->replication->follow_status().active) {
       // The old stream may be closed already: go on as the replica that meta says we are.
       core_->replication->FollowPrimary(now.primary_address, false);
+    }
+    if (status.ok() && !KnownAddresses().empty()) {
+      base::LogWarning(absl::StrFormat(
+          "promoted: of %s, those that are no members of this node's set may still believe in "
+          "their "
+          "right to be promoted: never promote one before it has followed this node",
+          absl::StrJoin(KnownAddresses(), ", ")));
     }
     done(status);
   });

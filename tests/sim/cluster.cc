@@ -167,9 +167,11 @@ void Cluster::Wipe(SimNode* node) {
   node->may_refuse_start = false;
   node->refused = false;
   node->must_not_promote = false;
+  node->left_out = false;
 }
 
-void Cluster::Control(SimNode* node, std::vector<std::string> words) {
+void Cluster::Control(SimNode* node, std::vector<std::string> words,
+                      std::function<void(bool ok)> done) {
   if (!node->is_up()) {
     return;
   }
@@ -179,12 +181,16 @@ void Cluster::Control(SimNode* node, std::vector<std::string> words) {
   }
   base::LogInfo("operator: " + text);
   const std::string verb = words[0];
-  node->node->Control(std::move(words), [this, text, verb](absl::StatusOr<std::string> answer) {
-    base::LogInfo("operator: " + text + " -> " +
-                  (answer.ok() ? std::string("OK") : std::string(answer.status().message())));
-    Trace(answer.ok() ? 3 : 4);
-    Count("control_" + verb + (answer.ok() ? "_done" : "_refused"));
-  });
+  node->node->Control(
+      std::move(words), [this, text, verb, done](absl::StatusOr<std::string> answer) {
+        base::LogInfo("operator: " + text + " -> " +
+                      (answer.ok() ? std::string("OK") : std::string(answer.status().message())));
+        Trace(answer.ok() ? 3 : 4);
+        Count("control_" + verb + (answer.ok() ? "_done" : "_refused"));
+        if (done) {
+          done(answer.ok());
+        }
+      });
 }
 
 std::shared_ptr<SimConnection> Cluster::Connect(uint32_t node_index) {

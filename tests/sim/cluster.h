@@ -65,6 +65,8 @@ struct SimNode {
   bool refused = false;           // it did refuse
   std::string follow_at_birth;    // replication.primary of its configuration
   bool must_not_promote = false;  // the operator was told so
+  uint32_t left_out_by = 0;
+  bool left_out = false;  // another one was promoted, and this one has not followed it yet
   std::shared_ptr<std::atomic<bool>> stopping;
   std::vector<std::vector<Seq>> committed_seen;             // of this life, per shard: {committed}
   std::vector<std::shared_ptr<SimConnection>> connections;  // until they are closed
@@ -100,7 +102,8 @@ class Cluster {
   // A machine with an empty disk takes its place.
   void Wipe(SimNode* node);
   // What the operator types; the answer is only traced.
-  void Control(SimNode* node, std::vector<std::string> words);
+  void Control(SimNode* node, std::vector<std::string> words,
+               std::function<void(bool ok)> done = nullptr);
 
   // --- Clients. ---
   // Null: the node is down.

@@ -73,6 +73,10 @@ void Nemesis::Step() {
       ++i;
     }
   }
+  for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
+    SimNode& node = cluster_->node(i);
+    node.left_out = node.left_out && !(node.is_up() && !node.meta().promotable);
+  }
   WatchPrimary();
   if (now_us >= next_us_) {
     next_us_ = now_us + random_.Between(period_us_ / 4, 2 * period_us_);
@@ -108,8 +112,7 @@ void Nemesis::Promote() {
   std::vector<SimNode*> candidates;
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
-    if (node.is_up() && node.meta().role == Role::kReplica && node.meta().promotable &&
-        !node.must_not_promote) {
+    if (IsCandidate(node)) {
       candidates.push_back(&node);
     }
   }
@@ -118,11 +121,44 @@ void Nemesis::Promote() {
     return;
   }
   SimNode* node = candidates[random_.Below(candidates.size())];
-  if (random_.Chance(0.4)) {
-    cluster_->Control(node, {"promote"});
-  } else {
-    cluster_->Control(
-        node, {"promote", "ack-replicas", std::to_string(random_.Below(cluster_->node_count()))});
+  std::vector<std::string> words = {"promote"};
+  uint64_t ack_replicas = node->meta().ack_replicas;
+  if (random_.Chance(0.6)) {
+    ack_replicas = random_.Below(cluster_->node_count());
+    words.insert(words.end(), {"ack-replicas", std::to_string(ack_replicas)});
+  }
+  LeaveOthersOut(node, ack_replicas);
+  cluster_->Control(node, std::move(words), [this, node](bool ok) {
+    for (uint32_t i = 0; !ok && i < cluster_->node_count(); ++i) {
+      SimNode& other = cluster_->node(i);
+      other.left_out = other.left_out && other.left_out_by != node->index;
+    }
+  });
+}
+
+bool Nemesis::IsCandidate(const SimNode& node) {
+  return node.is_up() && node.meta().role == Role::kReplica && node.meta().promotable &&
+         !node.must_not_promote && !node.left_out;
+}
+
+// Who is not in the new primary's set may lack what it acknowledges from now on, and believes in
+// its right to be promoted until it has followed that primary.
+void Nemesis::LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas) {
+  std::vector<log::Member> members = promoted->meta().members;
+  std::erase_if(members, [promoted](const log::Member& member) {
+    return member.store == promoted->meta().store;
+  });
+  members.resize(std::min<size_t>(members.size(), ack_replicas));
+  for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
+    SimNode& node = cluster_->node(i);
+    const bool is_member =
+        node.is_up() && std::any_of(members.begin(), members.end(), [&](const log::Member& member) {
+          return member.store == node.meta().store;
+        });
+    if (&node != promoted && !is_member && !node.left_out) {
+      node.left_out = true;
+      node.left_out_by = promoted->index;
+    }
   }
 }
 
@@ -164,7 +200,7 @@ void Nemesis::PromoteLongest() {
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
     if (!node.is_up() || node.node->core()->gate.loading.load() || node.stopping ||
-        node.meta().role == Role::kPrimary || node.meta().promotable) {
+        node.meta().role == Role::kPrimary || IsCandidate(node)) {
       return;
     }
     const server::NodeCore* core = node.node->core();

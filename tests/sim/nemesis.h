@@ -50,6 +50,8 @@ class Nemesis {
   static bool IsForked(const SimNode& node, const SimNode& primary);
   static uint32_t NewestEpoch(const SimNode& node);
   static std::vector<replication::EpochEntry> Epochs(const SimNode& node);
+  static bool IsCandidate(const SimNode& node);
+  void LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas);
   void DropForkedMembers();
   void PromoteLongest();
   void WatchPrimary();
