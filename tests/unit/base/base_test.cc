@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/digest.h"
 #include "base/endian.h"
+#include "base/event.h"
 #include "base/poller.h"
 #include "base/random.h"
 #include "base/spsc_ring.h"
@@ -137,6 +139,48 @@ class Reader : public PollTarget {
   uint32_t last = 0;
   std::function<void()> then;
 };
+
+TEST(EventTest, IsTakenOnceAndTimesOut) {
+  Event event;
+  EXPECT_FALSE(event.Wait(0));
+  event.Set();
+  event.Set();
+  EXPECT_TRUE(event.Wait(-1));
+  EXPECT_FALSE(event.Wait(1000));
+}
+
+// Each side sleeps for ever unless the other's Set reaches it.
+TEST(EventTest, NoWakeUpIsLost) {
+  constexpr int kRounds = 20'000;
+  Event ping;
+  Event pong;
+  int ball = 0;  // written before Set, read after Wait
+  std::thread other([&] {
+    for (int i = 0; i < kRounds; ++i) {
+      ping.Wait(-1);
+      ++ball;
+      pong.Set();
+    }
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    ball = 2 * i;
+    ping.Set();
+    pong.Wait(-1);
+    ASSERT_EQ(ball, 2 * i + 1);
+  }
+  other.join();
+}
+
+// The waiter of an endless Wait owns the event again as soon as it returns.
+TEST(EventTest, MayEndWithItsWaiter) {
+  for (int i = 0; i < 500; ++i) {
+    auto event = std::make_unique<Event>();
+    std::thread setter([e = event.get()] { e->Set(); });
+    event->Wait(-1);
+    event.reset();
+    setter.join();
+  }
+}
 
 TEST(PollerTest, TellsReadinessAndForgetsRemovedTargets) {
   int first[2];
