@@ -97,15 +97,19 @@ void Replication::Engine::Post(std::function<void()> work) {
   mail_->Post(std::move(work));
 }
 
+// Without a replica nobody waits for the batch: the next Step, some milliseconds later, takes it.
 void Replication::Engine::SubmitBatch(record::BatchRef batch) {
-  if (batches_.Push(std::move(batch))) {
+  if (batches_.Push(std::move(batch)) && sends_.load(std::memory_order_relaxed)) {
     context_.fabric->Wake();
   }
 }
 
+// Only a replica tells anybody what its log has confirmed.
 void Replication::Engine::SetLocalPersisted(ShardId shard, Seq seq) {
   local_persisted_[shard].store(seq, std::memory_order_release);  // partner: ReceiveStream::Report
-  context_.fabric->Wake();
+  if (reports_.load(std::memory_order_relaxed)) {
+    context_.fabric->Wake();
+  }
 }
 
 // Not worth a wake-up: the next batch carries it, or the timer of an idle stream does (P10).
@@ -205,6 +209,8 @@ bool Replication::Engine::Step(int64_t timeout_us) {
   RunTimers(now_us);
   moved |= Pump(now_us);
   graveyard_.clear();
+  sends_.store(primary_ != nullptr && primary_->has_links(), std::memory_order_relaxed);
+  reports_.store(follower_ != nullptr, std::memory_order_relaxed);
   return moved;
 }
 

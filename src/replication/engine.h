@@ -101,6 +101,9 @@ class Replication::Engine : public FabricHandler, public LinkHost {
   const std::unique_ptr<std::atomic<Seq>[]> committed_;
   const std::unique_ptr<std::atomic<Seq>[]> needed_from_;
   std::atomic<uint64_t> record_clock_us_{0};
+  // Written by each Step, so a Step old: is a batch, is a local watermark worth a wake-up?
+  std::atomic<bool> sends_{false};
+  std::atomic<bool> reports_{false};
   base::LogLimiter bad_message_log_{1'000'000};
 
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;

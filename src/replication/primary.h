@@ -34,6 +34,9 @@ class Primary : public ReplicaOwner {
   const Backlog& backlog() const {
     return backlog_;
   }
+  bool has_links() const {
+    return !links_.empty();
+  }
   std::vector<ReplicaStatus> Statuses() const;
   Seq NeededFrom(ShardId shard) const;
 
