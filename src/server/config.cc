@@ -1,7 +1,7 @@
 // Reading, checking and writing the configuration by the table of keys.
 #include "server/config.h"
 
-#include <sys/sysinfo.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -305,7 +305,11 @@ absl::StatusOr<Config> LoadConfig(const std::string& file, const std::vector<std
 
 Machine ThisMachine() {
   Machine machine;
-  machine.cpu_count = static_cast<uint32_t>(std::max(get_nprocs(), 1));
+  // What this process may use: taskset and containers take CPUs away.
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const bool known = ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+  machine.cpu_count = static_cast<uint32_t>(std::max(known ? CPU_COUNT(&allowed) : 1, 1));
   machine.memory_bytes =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return machine;
@@ -313,7 +317,9 @@ Machine ThisMachine() {
 
 absl::Status ResolveConfig(const Machine& machine, Config* config) {
   if (config->server.threads == 0) {
-    config->server.threads = std::clamp(machine.cpu_count, 1u, kThreadCountMax);
+    // One CPU is for the log, replication and the kernel's share: on two CPUs a second shard thread
+    // only adds a hand-over to every other command (docs/performance.md).
+    config->server.threads = std::clamp(machine.cpu_count - 1, 1u, kThreadCountMax);
   }
   if (config->server.shards == 0) {
     config->server.shards = std::min(std::bit_ceil(config->server.threads), kShardCountMax);
