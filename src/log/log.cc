@@ -18,6 +18,8 @@ namespace {
 constexpr std::array<uint8_t, kFrameAlign> kFramePadding{};
 // A log that is written more often tells `committed` by its frames.
 constexpr int64_t kCommittedMarkDelayUs = 100'000;
+// A larger round overlaps better with the next one's commands on another thread.
+constexpr uint64_t kWriteHereBytesMax = uint64_t{256} << 10;
 
 iovec PieceOf(const void* data, size_t size_bytes) {
   return {const_cast<void*>(data), size_bytes};
@@ -100,13 +102,32 @@ void Log::Submit(record::BatchRef batch) {
   marks_[batch->shard].appended.store(batch->last_seq, std::memory_order_release);
   {
     const std::lock_guard<std::mutex> lock(queue_mutex_);
+    queue_bytes_ += batch->bytes.size();
     queue_.push_back(std::move(batch));
   }
-  event_.Set();
+}
+
+void Log::WriteHere() {
+  const std::unique_lock<std::mutex> writer(writer_mutex_, std::try_to_lock);
+  bool is_small = false;
+  if (writer.owns_lock()) {
+    const std::lock_guard<std::mutex> lock(queue_mutex_);
+    is_small = queue_bytes_ <= kWriteHereBytesMax;
+  }
+  if (is_small) {
+    StepAndNote();
+  } else {
+    event_.Set();
+  }
 }
 
 bool Log::Step() {
   const std::lock_guard<std::mutex> lock(writer_mutex_);
+  return StepAndNote();
+}
+
+// With writer_mutex_ held.
+bool Log::StepAndNote() {
   bool did_anything = false;
   const absl::Status status = StepLocked(false, &did_anything);
   if (!status.ok()) {
@@ -120,6 +141,7 @@ absl::Status Log::StepLocked(bool force_persist, bool* did_anything) {
   {
     const std::lock_guard<std::mutex> lock(queue_mutex_);
     taken_.swap(queue_);
+    queue_bytes_ = 0;
   }
   if (failed()) {
     taken_.clear();

@@ -101,7 +101,8 @@ class Log {
     space_.Return(bytes);
   }
   // Hands a live batch (never a snapshot batch) to the log. Its bytes must be reserved, but for
-  // epoch_begin, which has a reserve of its own. After a failure batches are dropped.
+  // epoch_begin, which has a reserve of its own. After a failure batches are dropped. Wakes nobody:
+  // Wake or WriteHere follows.
   void Submit(record::BatchRef batch);
   // The shard's commit watermark (P10). Frames carry it; when nothing is written for a while, a
   // mark of its own does, so that a restart need not ask anybody what was committed. Any thread.
@@ -109,6 +110,10 @@ class Log {
     marks_[shard].committed.store(seq, std::memory_order_relaxed);
     committed_moved_.store(true, std::memory_order_release);  // partner: MarkCommitted
   }
+  // Runs the round on the calling thread if that is free and small: on return it is persistent as
+  // the policy says, and the listener was told. Otherwise wakes the log thread. For a producer that
+  // has nothing else to do: two hand-overs cost more than a small write.
+  void WriteHere();
 
   // --- The log thread (or the simulator). ---
 
@@ -219,6 +224,7 @@ class Log {
   void PublishPersisted();
   void Fail(const absl::Status& status);
   void UpdateSpace();
+  bool StepAndNote();
   absl::Status StepLocked(bool force_persist, bool* did_anything);
   absl::Status MarkCommitted();
   absl::Status WriteMarks(bool all_shards);
@@ -235,6 +241,7 @@ class Log {
 
   std::mutex queue_mutex_;
   std::vector<record::BatchRef> queue_;  // guarded by queue_mutex_
+  uint64_t queue_bytes_ = 0;             // guarded by queue_mutex_
 
   std::mutex writer_mutex_;  // Step, CutAbove, Close: one at a time
   std::vector<record::BatchRef> taken_;

@@ -103,10 +103,10 @@ void Node::MakeShards() {
     options.digester = &core->digester;
     options.gate = &core->gate;
     // P2: handed to the log, then pushed; the two run side by side from here on.
-    options.submit = [core](record::BatchRef batch) {
-      log::Log* log = core->log();
-      log->Submit(batch);
-      log->Wake();
+    shard::ShardThread* const thread = core->threads->thread(core->threads->OwnerOf(id));
+    options.submit = [core, thread](record::BatchRef batch) {
+      thread->NoteSubmitted();
+      core->log()->Submit(batch);
       core->replication->SubmitBatch(std::move(batch));
     };
     options.committed_moved = [core, id](Seq committed) {
@@ -121,8 +121,7 @@ void Node::MakeShards() {
       core->gate.disk_full.store(!reserved, std::memory_order_relaxed);
       return reserved;
     };
-    core->threads->thread(core->threads->OwnerOf(id))
-        ->AddShard(std::make_unique<shard::Shard>(std::move(options)));
+    thread->AddShard(std::make_unique<shard::Shard>(std::move(options)));
   }
   for (uint32_t i = 0; i < core->threads->thread_count(); ++i) {
     core->threads->thread(i)->SetSafeSource([core](ShardId shard) {
@@ -130,6 +129,18 @@ void Node::MakeShards() {
       return core->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)
                  ? core->SafeSeq(shard)
                  : 0;
+    });
+    if (core->seams.single_threaded) {
+      continue;  // the simulator polls the log
+    }
+    // With several shard threads one round of the log thread serves them all.
+    const bool is_only = core->threads->thread_count() == 1;
+    core->threads->thread(i)->SetLogRound([core, is_only](bool idle) {
+      if (is_only && idle) {
+        core->log()->WriteHere();
+      } else {
+        core->log()->Wake();
+      }
     });
   }
 }

@@ -124,6 +124,17 @@ class ShardThread {
     safe_ = std::move(safe);
   }
 
+  // Called by the sink of this thread's shards: this tick handed a batch to the log.
+  void NoteSubmitted() {
+    submitted_ = true;
+  }
+  // Once a tick in which batches were handed to the log. `idle`: every connection that spoke waits
+  // for them, and so it was for a while; the thread may as well write them itself. Never called if
+  // unset: then the log is polled (simulator, tests).
+  void SetLogRound(std::function<void(bool idle)> log_round) {
+    log_round_ = std::move(log_round);
+  }
+
   // One round of the data path. Sleeps at most max_sleep_us when there is nothing to do. Returns
   // true if it did something.
   bool Tick(int64_t max_sleep_us);
@@ -143,6 +154,8 @@ class ShardThread {
   uint32_t DrainOutside();
   bool FlushOutboxes();
   bool AdvanceShards();
+  bool AllSpeakersWait(uint32_t told);
+  void BeginLogRound(bool idle);
 
   ThreadSet* const set_;
   const uint32_t index_;
@@ -151,6 +164,10 @@ class ShardThread {
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<TickHook*> hooks_;
   std::function<Seq(ShardId)> safe_;
+  std::function<void(bool)> log_round_;
+  bool submitted_ = false;
+  uint64_t gate_waits_ = 0;  // of all shards, at the last look
+  uint64_t served_us_ = 0;   // when a connection was last served without waiting for the log
   // Tasks for each thread, kept here until its mailbox takes them at the end of the tick.
   std::vector<std::deque<base::Task*>> outbox_;
   uint64_t now_us_ = 0;

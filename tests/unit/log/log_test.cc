@@ -112,6 +112,30 @@ TEST(LogTest, MarksNeverEatPromisedSpace) {
   EXPECT_EQ(h.log_->persisted(0), static_cast<Seq>(promised));
 }
 
+TEST(LogTest, WritesASmallRoundWhereItWasSubmitted) {
+  Harness h(2, 1 << 20);
+  h.Create();
+  h.SubmitValues(0, {"a"});
+  h.SubmitValues(1, {"b", "c"});
+  EXPECT_EQ(h.log_->persisted(0), 0u);
+  h.log_->WriteHere();
+  EXPECT_EQ(h.log_->persisted(0), 1u);
+  EXPECT_EQ(h.log_->persisted(1), 2u);
+  EXPECT_EQ(h.marks_.persisted[1], 2u);
+  EXPECT_FALSE(h.log_->Step());
+}
+
+TEST(LogTest, LeavesALargeRoundToTheLogThread) {
+  Harness h(1, 1 << 20);
+  h.Create();
+  h.SubmitValues(0, {std::string(300'000, 'x')});
+  h.log_->WriteHere();
+  EXPECT_EQ(h.log_->written(0), 0u);
+  h.log_->WaitForWork(-1);  // returns: it was woken
+  EXPECT_TRUE(h.log_->Step());
+  EXPECT_EQ(h.log_->persisted(0), 1u);
+}
+
 TEST(LogTest, SyncOffWritesOnlyUntilAsked) {
   Harness h(1);
   h.options_.sync = LogSync::kOff;
