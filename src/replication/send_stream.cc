@@ -12,6 +12,8 @@ namespace {
 
 // A log read is one step of a catch-up; more would only hold memory.
 constexpr size_t kReadBytesMax = kRecordBytesMax;
+// Slices of a full sync that wait in memory, a stream; BeginFullSync bounds their size.
+constexpr size_t kSlicesAhead = 2;
 
 struct Prefix {
   size_t bytes = 0;
@@ -70,14 +72,14 @@ SendStream::Choice SendStream::Next(Piece* piece) {
   piece->extra = 0;
   Seq bound = ProgressTable::kUnbounded;
   if (syncing_) {
-    if (!slice_) {
-      RequestSlice();
+    RequestSlice();
+    if (slices_.empty()) {
       return Choice::kIdle;
     }
-    bound = slice_->batch->last_seq;
+    bound = slices_.front().batch->last_seq;
     if (next_seq_ > bound) {
       piece->kind = FrameKind::kSnapshot;
-      return Take(slice_->batch, slice_offset_, bound, piece);
+      return Take(slices_.front().batch, slice_offset_, bound, piece);
     }
   }
   if (next_seq_ > backlog_->end(shard_) || !FindLive()) {
@@ -132,8 +134,9 @@ void SendStream::ReadFromLog() {
           }));
 }
 
+// The shard scans the next slice while the last one travels.
 void SendStream::RequestSlice() {
-  if (slice_requested_) {
+  if (slice_requested_ || last_requested_ || slices_.size() >= kSlicesAhead) {
     return;
   }
   slice_requested_ = true;
@@ -150,8 +153,8 @@ void SendStream::RequestSlice() {
           received_ = slice->live_from - 1;
         }
         cursor_ = slice->next_cursor;
-        slice_ = *std::move(slice);
-        slice_offset_ = 0;
+        last_requested_ = slice->is_last;
+        slices_.push_back(*std::move(slice));
       }));
 }
 
@@ -187,9 +190,9 @@ SendStream::Choice SendStream::Take(const record::BatchRef& batch, size_t offset
   if (batch->is_snapshot) {
     piece->first_seq = batch->first_seq;
     piece->last_seq = batch->last_seq;
-    if (slice_->is_last && bytes == rest) {
+    if (slices_.front().is_last && bytes == rest) {
       piece->flags = kSnapshotLast;
-      piece->extra = slice_->state_hash;
+      piece->extra = slices_.front().state_hash;
     }
     return Choice::kPiece;
   }
@@ -225,9 +228,10 @@ void SendStream::Posted(const Piece& piece, int64_t now_us) {
   if (piece.kind == FrameKind::kSnapshot) {
     slice_offset_ += piece.record_bytes;
     item_bytes_ += piece.record_bytes;
-    if (slice_offset_ == slice_->batch->bytes.size()) {
-      syncing_ = !slice_->is_last;
-      slice_.reset();
+    if (slice_offset_ == slices_.front().batch->bytes.size()) {
+      syncing_ = !slices_.front().is_last;
+      slices_.pop_front();
+      slice_offset_ = 0;
     }
     return;
   }

@@ -148,7 +148,8 @@ class SendStream {
   size_t slice_bytes_ = 0;
   uint64_t cursor_ = 0;
   bool slice_requested_ = false;
-  std::optional<Slice> slice_;
+  bool last_requested_ = false;  // the scan has given its last slice
+  std::deque<Slice> slices_;     // read ahead, in the scan's order
   size_t slice_offset_ = 0;
   uint64_t item_bytes_ = 0;
 
