@@ -23,7 +23,7 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
 
 absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_count,
                           RecoverySink* sink) {
-  ShardReplay replay(shard, sink);
+  ShardReplay replay(shard);
   for (const Block& block : blocks.blocks) {
     if (block.header.shard != shard) {
       continue;
@@ -38,7 +38,7 @@ absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_
     }
     *record_count += block.header.record_count;
   }
-  return replay.Flush();
+  return replay.Flush(sink);
 }
 
 }  // namespace
@@ -94,23 +94,34 @@ absl::Status CheckpointReader::Replay(uint32_t thread_count, RecoverySink* sink)
   const size_t shard_count = facts_.shards.size();
   std::vector<uint64_t> record_counts(shard_count);
   std::vector<absl::Status> results(shard_count);
+  // While some blocks are replayed, the next are read.
   Blocks blocks;
-  for (uint64_t offset = kCheckpointHeaderBytes; offset < blocks_end_;
-       offset = blocks.next_offset) {
-    absl::StatusOr<Blocks> read =
-        ReadBlocks(file_.get(), incarnation_, shard_count, offset, blocks_end_, std::move(blocks));
-    if (!read.ok()) {
-      return Named(name_, read.status());
-    }
-    blocks = *std::move(read);
-    base::ParallelFor(shard_count, thread_count, [&](size_t s) {
-      results[s] = ReplayBlocks(blocks, static_cast<ShardId>(s), &record_counts[s], sink);
+  absl::StatusOr<Blocks> ahead = Blocks();
+  uint64_t next_offset = kCheckpointHeaderBytes;
+  bool is_first = true;
+  while (is_first || !blocks.blocks.empty()) {
+    base::ParallelFor(1 + shard_count, thread_count, [&](size_t i) {
+      if (i != 0) {
+        const size_t s = i - 1;
+        results[s] = ReplayBlocks(blocks, static_cast<ShardId>(s), &record_counts[s], sink);
+      } else if (next_offset < blocks_end_) {
+        ahead = ReadBlocks(file_.get(), incarnation_, shard_count, next_offset, blocks_end_,
+                           *std::move(ahead));
+      } else {
+        ahead->blocks.clear();
+      }
     });
     for (const absl::Status& status : results) {
       if (!status.ok()) {
         return Named(name_, status);
       }
     }
+    if (!ahead.ok()) {
+      return Named(name_, ahead.status());
+    }
+    std::swap(blocks, *ahead);
+    next_offset = blocks.blocks.empty() ? next_offset : blocks.next_offset;
+    is_first = false;
   }
   for (size_t s = 0; s < shard_count; ++s) {
     if (record_counts[s] != facts_.shards[s].record_count) {

@@ -159,18 +159,26 @@ absl::Status RecoveryScan::AddFrame(Segment* segment, const ScannedFrame& frame)
 absl::Status RecoveryScan::ScanSegment(Segment* segment, const SegmentHeader* successor) {
   const uint64_t limit =
       successor != nullptr ? successor->predecessor_end : segment->file->size_bytes();
-  uint64_t offset = kSegmentHeaderBytes;
   Chunk chunk;
+  absl::StatusOr<Chunk> ahead = Chunk();
   if (limit > segment->file->size_bytes()) {
     return DamageAt(*segment, segment->file->size_bytes(),
                     absl::StrFormat("the file is cut short: it held %d bytes", limit));
   }
+  KVS_ASSIGN_OR_RETURN(chunk, ReadChunk(segment->file.get(), segment->header.incarnation,
+                                        kSegmentHeaderBytes, limit));
   while (true) {
-    KVS_ASSIGN_OR_RETURN(chunk, ReadChunk(segment->file.get(), segment->header.incarnation, offset,
-                                          limit, std::move(chunk)));
+    // While this chunk is verified, the next is read.
     std::vector<char> whole(chunk.frames.size());
-    base::ParallelFor(options_.thread_count, options_.thread_count, [&](size_t worker) {
-      for (size_t i = worker; i < whole.size(); i += options_.thread_count) {
+    base::ParallelFor(options_.thread_count + 1, options_.thread_count, [&](size_t worker) {
+      if (worker == 0) {
+        if (!chunk.ended) {
+          ahead = ReadChunk(segment->file.get(), segment->header.incarnation, chunk.next_offset,
+                            limit, *std::move(ahead));
+        }
+        return;
+      }
+      for (size_t i = worker - 1; i < whole.size(); i += options_.thread_count) {
         whole[i] = PayloadIsWhole(chunk.frames[i]) ? 1 : 0;
       }
     });
@@ -180,10 +188,11 @@ absl::Status RecoveryScan::ScanSegment(Segment* segment, const SegmentHeader* su
       }
       KVS_RETURN_IF_ERROR(AddFrame(segment, chunk.frames[i]));
     }
-    offset = chunk.next_offset;
     if (chunk.ended) {
-      return JudgeEnd(segment, offset, successor);
+      return JudgeEnd(segment, chunk.next_offset, successor);
     }
+    KVS_RETURN_IF_ERROR(ahead.status());
+    std::swap(chunk, *ahead);
   }
 }
 

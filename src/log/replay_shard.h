@@ -18,15 +18,15 @@ inline constexpr size_t kReplayRecordsMax = 1024;
 // One owner at a time. The bytes given to Add stay valid until the next Flush.
 class ShardReplay {
  public:
-  ShardReplay(ShardId shard, RecoverySink* sink) : shard_(shard), sink_(sink) {
+  explicit ShardReplay(ShardId shard) : shard_(shard) {
   }
   // Takes the records in (above, up_to]. kDataLoss: a record's own checksum is wrong.
   absl::Status Add(std::span<const uint8_t> bytes, Seq above, Seq up_to);
-  absl::Status Flush();
+  // Hands over what was added.
+  absl::Status Flush(RecoverySink* sink);
 
  private:
-  const ShardId shard_;
-  RecoverySink* const sink_;
+  ShardId shard_;
   std::vector<record::Record> pending_;
 };
 

@@ -41,7 +41,7 @@ absl::Status Loader::OnRecords(ShardId shard, std::span<const record::Record> re
       target.Receive(std::move(batch));
       return absl::OkStatus();
     }
-    constexpr size_t kAhead = 8;
+    constexpr size_t kAhead = 24;  // some microseconds: a line of the index comes from afar
     for (size_t i = 0; i < records.size(); ++i) {
       if (i + kAhead < records.size()) {
         target.store()->Prefetch(records[i + kAhead].digest);
@@ -58,9 +58,9 @@ absl::Status Loader::OnRecords(ShardId shard, std::span<const record::Record> re
 absl::StatusOr<LoadResult> Loader::Load() {
   const log::Meta meta = core_->identity->meta();
   const log::Manifest manifest = core_->identity->manifest();
-  const uint32_t thread_count = core_->seams.single_threaded
-                                    ? 1
-                                    : std::min(core_->shard_count(), core_->config.server.threads);
+  // One more than shard threads: while they apply, this side reads, checks and decodes.
+  const uint32_t thread_count =
+      core_->seams.single_threaded ? 1 : core_->threads->thread_count() + 1;
   LoadResult result;
   std::vector<Seq> from = manifest.start_seqs;
   std::vector<Seq> checkpoint_end;
