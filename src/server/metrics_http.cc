@@ -4,8 +4,11 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <atomic>
+#include <ctime>
 #include <limits>
 #include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -122,6 +125,7 @@ struct MetricsHttp::State {
                 }),
         healthz(HealthPage(std::move(options.healthz))),
         readyz(HealthPage(std::move(options.readyz))),
+        host(options.bind),
         server(civet_options) {
     server.addHandler("/metrics$", metrics);
     server.addHandler("/healthz$", healthz);
@@ -133,13 +137,34 @@ struct MetricsHttp::State {
   Page healthz;
   Page readyz;
   NotFound not_found;
+  const std::string host;
   CivetServer server;  // destroyed first: ends the threads that use the pages
 };
 
 MetricsHttp::MetricsHttp(std::unique_ptr<State> state) : state_(std::move(state)) {
 }
 
-MetricsHttp::~MetricsHttp() = default;
+// The library's acceptor looks for the end every two seconds, or when somebody connects.
+MetricsHttp::~MetricsHttp() {
+  const uint16_t own_port = port();
+  const std::string own_host = state_->host;
+  std::atomic<bool> ended{false};
+  std::thread caller([&] {
+    while (!ended.load(std::memory_order_acquire)) {  // partner: the store below
+      char error[128];
+      mg_connection* connection =
+          mg_connect_client(own_host.c_str(), own_port, /*use_ssl=*/0, error, sizeof(error));
+      if (connection != nullptr) {
+        mg_close_connection(connection);
+      }
+      const timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
+      ::nanosleep(&pause, nullptr);
+    }
+  });
+  state_.reset();
+  ended.store(true, std::memory_order_release);
+  caller.join();
+}
 
 uint16_t MetricsHttp::port() const {
   // getListeningPorts() is not const in the library.
