@@ -14,7 +14,9 @@ namespace kvstored::server {
 namespace {
 
 constexpr int64_t kReportPeriodUs = 50'000;
-constexpr uint32_t kFreeChunksAhead = 4;
+// Chunks kept ready ahead of the shards' needs: this part of max_memory, within bounds.
+constexpr uint64_t kFreeChunksPart = 64;
+constexpr uint64_t kFreeChunksMax = 4;
 constexpr uint64_t kMetaReserveBytes = uint64_t{1} << 20;
 
 absl::StatusOr<std::string> ReadSecret(const std::string& file) {
@@ -226,7 +228,10 @@ bool Node::StepBackground() {
       OnFailed(prepared);
     }
   }
-  did = core_->pool.KeepFree(kFreeChunksAhead) > 0 || did;
+  const uint64_t chunks = core_->config.memory.max_memory_bytes / kChunkBytes;
+  const auto ahead =
+      static_cast<uint32_t>(std::clamp<uint64_t>(chunks / kFreeChunksPart, 1, kFreeChunksMax));
+  did = core_->pool.KeepFree(ahead) > 0 || did;
   return checkpoints_->Step() || did;
 }
 
