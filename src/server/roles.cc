@@ -172,9 +172,8 @@ void Roles::StepDown(const absl::Status& why) {
   core_->gate.stepped_down.store(true, std::memory_order_release);
   core_->replication->FenceAndStop("stepped down");
   state_text_ = absl::StrFormat("stepped down: %s", std::string(why.message()));
-  base::LogError(absl::StrFormat(
-      "the log device failed; this node gives up its role until it is restarted: %s",
-      std::string(why.message())));
+  base::LogError(absl::StrFormat("this node gives up its role until it is restarted: %s",
+                                 std::string(why.message())));
 }
 
 bool Roles::ReadsAllowed() const {

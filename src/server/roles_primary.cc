@@ -257,6 +257,7 @@ struct Roles::WholeCut {
   log::TxnTracker tracker;
   absl::Status tracked;
   std::vector<Seq> whole;
+  std::atomic<bool> out_of_memory{false};
 };
 
 void Roles::AddApplyWhole(Operation* operation, const std::shared_ptr<WholeCut>& cut) {
@@ -284,13 +285,20 @@ void Roles::AddApplyWhole(Operation* operation, const std::shared_ptr<WholeCut>&
 #endif
     core_->ForEachShard(
         [cut](shard::Shard& shard) {
-          const OpResult applied = shard.ApplyReceived(cut->whole[shard.id()]);
-          KVS_CHECK(applied == OpResult::kOk, "shard=%u out of memory", shard.id());
+          if (shard.ApplyReceived(cut->whole[shard.id()]) != OpResult::kOk) {
+            cut->out_of_memory.store(true, std::memory_order_relaxed);
+          }
         },
         left);
     return Progress::Done();
   });
   operation->Then([this, left] { return core_->Wait(left); });
+  operation->Then([cut] {
+    return cut->out_of_memory.load(std::memory_order_relaxed)
+               ? Progress::Failed(absl::ResourceExhaustedError(
+                     "out of memory while applying the log; raise memory.max_memory"))
+               : Progress::Done();
+  });
 }
 
 void Roles::AddCut(Operation* operation) {

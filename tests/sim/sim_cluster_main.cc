@@ -1,20 +1,16 @@
-// sim_cluster: runs seeds of the whole-cluster simulation, each in a process of its own, so that a
-// seed that ends in a failed check is reported like any other and cannot disturb the next one.
+// sim_cluster: runs seeds of the whole-cluster simulation in a child process.
 #include <malloc.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "tests/sim/run.h"
+#include "tests/sim/worker.h"
 
 namespace kvstored::sim {
 namespace {
@@ -97,99 +93,6 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   return true;
 }
 
-// What a child tells its parent, as lines.
-std::string Serialize(const RunResult& result) {
-  std::string error = result.error;
-  for (char& c : error) {
-    c = c == '\n' ? ' ' : c;
-  }
-  std::ostringstream out;
-  out << "error " << error << "\ntrace " << result.trace_hash << "\nrequests " << result.requests
-      << "\nacknowledged " << result.acknowledged << "\nfaults " << result.faults << "\nsteps "
-      << result.steps << "\nsimulated " << result.simulated_us << "\n";
-  for (const auto& [name, count] : result.counters) {
-    out << "counter " << name << " " << count << "\n";
-  }
-  return out.str();
-}
-
-RunResult Deserialize(const std::string& text) {
-  RunResult result;
-  std::istringstream in(text);
-  std::string line;
-  while (std::getline(in, line)) {
-    std::istringstream words(line);
-    std::string what;
-    words >> what;
-    if (what == "error") {
-      result.error = line.size() > 6 ? line.substr(6) : "";
-    } else if (what == "trace") {
-      words >> result.trace_hash;
-    } else if (what == "requests") {
-      words >> result.requests;
-    } else if (what == "acknowledged") {
-      words >> result.acknowledged;
-    } else if (what == "faults") {
-      words >> result.faults;
-    } else if (what == "steps") {
-      words >> result.steps;
-    } else if (what == "simulated") {
-      words >> result.simulated_us;
-    } else if (what == "counter") {
-      std::string name;
-      uint64_t count = 0;
-      words >> name >> count;
-      result.counters[name] = count;
-    }
-  }
-  return result;
-}
-
-RunResult RunInChild(const RunOptions& options, bool quiet) {
-  int pipe_fds[2];
-  if (::pipe(pipe_fds) != 0) {
-    std::perror("pipe");
-    std::exit(2);
-  }
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::close(pipe_fds[0]);
-    if (quiet && std::freopen("/dev/null", "w", stderr) == nullptr) {
-      std::_Exit(2);
-    }
-    ::alarm(120);  // a seed that never ends is a failure as well
-    const std::string text = Serialize(Run(options));
-    size_t at = 0;
-    while (at < text.size()) {
-      const ssize_t wrote = ::write(pipe_fds[1], text.data() + at, text.size() - at);
-      if (wrote <= 0) {
-        std::_Exit(2);
-      }
-      at += static_cast<size_t>(wrote);
-    }
-    std::fflush(nullptr);
-    std::_Exit(0);
-  }
-  ::close(pipe_fds[1]);
-  std::string text;
-  char buffer[4096];
-  ssize_t got = 0;
-  while ((got = ::read(pipe_fds[0], buffer, sizeof(buffer))) > 0) {
-    text.append(buffer, static_cast<size_t>(got));
-  }
-  ::close(pipe_fds[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  RunResult result = Deserialize(text);
-  if (WIFSIGNALED(status)) {
-    result.error = std::string("ended by signal ") + ::strsignal(WTERMSIG(status));
-  } else if (WEXITSTATUS(status) != 0) {
-    result.error = "ended with status " + std::to_string(WEXITSTATUS(status));
-  }
-  return result;
-}
-
 std::vector<uint64_t> SeedsOf(const Arguments& arguments) {
   std::vector<uint64_t> seeds;
   if (!arguments.seeds_file.empty()) {
@@ -270,10 +173,11 @@ int RunSeeds(const Arguments& arguments) {
   std::map<std::string, uint64_t> totals;
   uint64_t failed = 0;
   uint64_t done = 0;
+  Worker worker(!arguments.verbose);
   for (const uint64_t seed : SeedsOf(arguments)) {
     RunOptions options = arguments.run;
     options.seed = seed;
-    const RunResult result = RunInChild(options, !arguments.verbose);
+    const RunResult result = worker.Run(options);
     ++done;
     for (const auto& [name, count] : result.counters) {
       totals[name] += count;
@@ -285,7 +189,7 @@ int RunSeeds(const Arguments& arguments) {
     totals["simulated_ms"] += static_cast<uint64_t>(result.simulated_us / 1000);
     std::string error = result.error;
     if (error.empty() && arguments.twice) {
-      const RunResult again = RunInChild(options, true);
+      const RunResult again = Worker(true).Run(options);  // in a process that ran nothing before
       if (again.trace_hash != result.trace_hash) {
         error = "the second run of the same seed took another course";
       }
