@@ -321,7 +321,15 @@ void Roles::AddCut(Operation* operation) {
     if (cut->whole == cut->end) {
       return Progress::Done();
     }
-    base::LogWarning("the newest transactions were not complete in all shards: cut");
+    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+      if (cut->whole[shard] != cut->end[shard]) {
+        base::LogWarning(
+            absl::StrFormat("shard %d: records %d to %d are cut: they begin with a transaction "
+                            "that is not complete "
+                            "in all shards, so nobody was told of them",
+                            shard, cut->whole[shard] + 1, cut->end[shard]));
+      }
+    }
     return Progress::From(core_->log()->CutAbove(cut->whole));
   });
 }
@@ -369,7 +377,12 @@ void Roles::AddOpenEpoch(Operation* operation) {
     core_->gate.role.store(static_cast<uint8_t>(Role::kPrimary), std::memory_order_release);
     core_->log()->SetPersistEachRound(core_->CountsPersisted());
     core_->replication->BecomePrimary(MembersFromMeta());
-    core_->ForEachShard([epoch](shard::Shard& shard) { shard.BeginEpoch(*epoch); }, left);
+    // Transactions of earlier lives are known by no shard: all that is not committed yet passes the
+    // watermark in all shards together.
+    auto commit = std::make_shared<shard::TxnCommit>();
+    commit->parts_left.store(core_->shard_count(), std::memory_order_relaxed);
+    core_->ForEachShard([epoch, commit](shard::Shard& shard) { shard.BeginEpoch(*epoch, commit); },
+                        left);
     return Progress::Done();
   });
   operation->Then([this, left] { return core_->Wait(left); });

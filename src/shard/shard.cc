@@ -338,13 +338,18 @@ void Shard::NoteRemoval(const Digest& digest, Seq seq) {
   removal_order_.emplace_back(seq, RemovalKey(digest));
 }
 
-void Shard::BeginEpoch(const Epoch& epoch) {
+void Shard::BeginEpoch(const Epoch& epoch, std::shared_ptr<TxnCommit> commit) {
+  KVS_CHECK(txns_.empty(), "shard=%u", options_.id);
   std::string value(12, '\0');
   base::StoreBe32(value.data(), epoch.number);
   base::StoreBe64(value.data() + 4, epoch.id);
   record::Record record{.op = RecordOp::kEpochBegin, .value = value};
   const OpResult result = Emit(&record);
   KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
+  txns_.push_back({.first = committed() + 1,
+                   .last = record.seq,
+                   .commit = std::move(commit),
+                   .counted = false});
 }
 
 }  // namespace kvstored::shard

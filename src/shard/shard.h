@@ -294,8 +294,10 @@ class Shard {
   // of the oldest run that is not linked yet (P4), be it this node's own or received.
   Seq OldestOpen();
 
-  // Opens an epoch: its first record. Primary only, before anything else is written.
-  void BeginEpoch(const Epoch& epoch);
+  // Opens an epoch: its first record. Primary only, before anything else is written. Everything
+  // from the committed watermark to this record is committed as one part of `commit`, which all
+  // shards share: older transactions among it are whole only if all of it is (P6).
+  void BeginEpoch(const Epoch& epoch, std::shared_ptr<TxnCommit> commit);
 
  private:
   struct CrossTxn {

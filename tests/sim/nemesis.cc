@@ -9,6 +9,7 @@ Nemesis::Nemesis(Cluster* cluster, uint64_t seed) : cluster_(cluster), random_(s
   next_us_ = cluster->clock().now_us() + random_.Between(0, period_us_);
   SimFaults& faults = cluster->network().faults();
   faults.completion_lost_rate = 0.5;
+  faults.connect_timeout_us = random_.Between(100'000, 1'000'000);
   if (random_.Chance(0.5)) {
     faults.long_delay_rate = 0.002;
     faults.long_delay_max_us = 30'000;

@@ -148,6 +148,31 @@ TEST_F(ShardFixture, CommittedPassesATransactionOnlyWithAllItsParts) {
   EXPECT_EQ(shard_->committed(), 4U);
 }
 
+// What an earlier primary left behind may hold parts of transactions whose other parts lie in other
+// shards: no shard knows them any more, so all shards pass it together.
+TEST_F(ShardFixture, WhatAnEpochTakesOverIsCommittedInAllShardsTogether) {
+  Set("told", "1");
+  Set("a", "1");
+  shard_->Seal();
+  std::vector<record::BatchRef> mine;
+  auto heir = MakeShard(&mine);
+  std::vector<record::BatchRef> others;
+  auto sibling = MakeShard(&others);
+  heir->Receive(batches_[0]);
+  ASSERT_EQ(heir->ApplyCommitted(1), OpResult::kOk);
+  ASSERT_EQ(heir->ApplyReceived(2), OpResult::kOk);
+  auto commit = std::make_shared<TxnCommit>();
+  commit->parts_left.store(2);
+  heir->BeginEpoch({.number = 2, .id = 22}, commit);
+  sibling->BeginEpoch({.number = 2, .id = 22}, commit);
+  heir->AdvanceCommitted(3);
+  EXPECT_EQ(heir->committed(), 1U);
+  sibling->AdvanceCommitted(1);
+  EXPECT_EQ(sibling->committed(), 1U);
+  heir->AdvanceCommitted(3);
+  EXPECT_EQ(heir->committed(), 3U);
+}
+
 TEST_F(ShardFixture, AnOpenTransactionHoldsTheWatermark) {
   shard_->BeginTxn(7);
   Set("a", "1");
