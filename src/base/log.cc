@@ -52,6 +52,10 @@ void InitLog(LogFormat format, std::string_view level) {
   spdlog::set_default_logger(logger);
 }
 
+void SetLogLevel(std::string_view level) {
+  spdlog::set_level(spdlog::level::from_str(std::string(level)));
+}
+
 void LogDebug(std::string_view text) {
   Write(spdlog::level::debug, text);
 }

@@ -12,6 +12,8 @@ enum class LogFormat { kText, kJson };
 
 // Call once at start. Level: "debug", "info", "warning", "error".
 void InitLog(LogFormat format, std::string_view level);
+// Thread-safe.
+void SetLogLevel(std::string_view level);
 
 void LogDebug(std::string_view text);
 void LogInfo(std::string_view text);

@@ -23,7 +23,8 @@ void Checkpoints::Request(Done done) {
 }
 
 bool Checkpoints::IsDue() const {
-  const Config::Log& config = core_->config.log;
+  const std::shared_ptr<const Config> now = core_->config.Get();
+  const Config::Log& config = now->log;
   const log::Log* log = core_->log();
   if (log == nullptr || log->failed() || core_->gate.loading.load(std::memory_order_relaxed)) {
     return false;

@@ -318,8 +318,10 @@ Machine ThisMachine() {
 absl::Status ResolveConfig(const Machine& machine, Config* config) {
   if (config->server.threads == 0) {
     // One CPU is for the log, replication and the kernel's share: on two CPUs a second shard thread
-    // only adds a hand-over to every other command (docs/performance.md).
-    config->server.threads = std::clamp(machine.cpu_count - 1, 1u, kThreadCountMax);
+    // only adds a hand-over to every other command (docs/performance.md). A thread without a shard
+    // would be idle.
+    const uint32_t most = config->server.shards == 0 ? kThreadCountMax : config->server.shards;
+    config->server.threads = std::clamp(machine.cpu_count - 1, 1u, most);
   }
   if (config->server.shards == 0) {
     config->server.shards = std::min(std::bit_ceil(config->server.threads), kShardCountMax);
@@ -342,9 +344,8 @@ absl::Status ResolveConfig(const Machine& machine, Config* config) {
   if (config->server.threads > config->server.shards) {
     return absl::InvalidArgumentError(
         absl::StrFormat("server.threads: %d is more than server.shards (%d), a thread would have "
-                        "no shard; lower the "
-                        "one or raise the other",
-                        config->server.threads, config->server.shards));
+                        "no shard; set threads to at most %d, or to 0 for as many as are of use",
+                        config->server.threads, config->server.shards, config->server.shards));
   }
   if (config->replication.gate_timeout_us < config->replication.commit_timeout_us) {
     return absl::InvalidArgumentError(absl::StrFormat(

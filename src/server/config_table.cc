@@ -29,7 +29,9 @@ constexpr std::array kKeys = {
             "Everything that must survive lies here. Made with mode 0700, then locked."},
     KeySpec{"server.threads", KeyKind::kCount, KVS_FIELD(server.threads), "0", 0, kThreadCountMax,
             "", false,
-            "Threads that run shards and connections. 0: one fewer than CPUs, at least one."},
+            "Threads that run shards and connections, at most server.shards. 0: one fewer than "
+            "CPUs, at\n"
+            "least one."},
     KeySpec{"server.shards", KeyKind::kCount, KVS_FIELD(server.shards), "0", 0, kShardCountMax, "",
             false,
             "Parts of the key space. 0: the threads, rounded up to a power of two.\n"

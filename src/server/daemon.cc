@@ -123,6 +123,7 @@ void Daemon::ApplySettings(const Config& config) {
   settings.gate_timeout_us.store(static_cast<int64_t>(config.replication.gate_timeout_us));
   settings.clients_max.store(config.server.maxclients);
   settings.idle_timeout_us.store(static_cast<int64_t>(config.server.timeout_us));
+  base::SetLogLevel(config.server.log_level);
 }
 
 void Daemon::StartThreads() {
@@ -237,6 +238,7 @@ DaemonEnd Daemon::Run(const sigset_t& signals, absl::Status* error) {
   listener_->Stop();
   listener_.reset();
   front_.reset();
+  config_ = *node_->config();
   node_.reset();
   fabric_.reset();
   return end;

@@ -30,6 +30,10 @@ class Daemon {
   // Runs until a signal of `signals` (blocked in every thread), SHUTDOWN, or a wanted restart.
   // `error` tells why it failed.
   DaemonEnd Run(const sigset_t& signals, absl::Status* error);
+  // After Run(): with what CONFIG SET changed, for the next one.
+  const Config& config() const {
+    return config_;
+  }
 
  private:
   absl::Status Start();

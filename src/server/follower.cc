@@ -95,7 +95,7 @@ void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Stat
 
 void Follower::BeginFullSync(const JoinPlan& plan, std::function<void(absl::Status)> done) {
   absl::StatusOr<uint64_t> free_bytes = core_->seams.device->FreeBytes();
-  if (free_bytes.ok() && *free_bytes < 4 * core_->config.log.segment_size_bytes) {
+  if (free_bytes.ok() && *free_bytes < 4 * core_->config.Get()->log.segment_size_bytes) {
     done(absl::ResourceExhaustedError(absl::StrFormat(
         "full sync needs the room of a second data set below %s, only %d bytes are free",
         core_->seams.device->Describe(), *free_bytes)));

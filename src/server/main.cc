@@ -20,7 +20,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int Serve(const Config& config) {
+int Serve(Config config) {
   // Signals are taken by the main thread alone; blocked before any other thread exists.
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -49,6 +49,7 @@ int Serve(const Config& config) {
         return 0;
       case DaemonEnd::kRestart:
         base::LogInfo("starting again with what was decided");
+        config = daemon.config();
         break;
       case DaemonEnd::kFailed:
         base::LogError(std::string(error.message()));
@@ -82,7 +83,7 @@ int Main(int argc, char** argv) {
   base::InitLog(
       config->server.log_format == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
       config->server.log_level);
-  return Serve(*config);
+  return Serve(*std::move(config));
 }
 
 }  // namespace

@@ -53,15 +53,15 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seam
   KVS_ASSIGN_OR_RETURN(std::string secret, ReadSecret(config.replication.secret_file));
   auto node = std::unique_ptr<Node>(new Node(std::move(config), seams, std::move(identity)));
   NodeCore& core = *node->core_;
+  const std::shared_ptr<const Config> now = core.config.Get();
   replication::ReplicationOptions options;
-  options.listen_address =
-      absl::StrFormat("%s:%d", core.config.replication.bind, core.config.replication.port);
+  options.listen_address = absl::StrFormat("%s:%d", now->replication.bind, now->replication.port);
   options.secret = std::move(secret);
   options.shard_count = core.shard_count();
   options.lane_count_max =
-      static_cast<uint16_t>(std::min<uint32_t>(core.config.replication.lanes, core.shard_count()));
+      static_cast<uint16_t>(std::min<uint32_t>(now->replication.lanes, core.shard_count()));
   options.lanes = options.lane_count_max;
-  options.link_timeout_us = static_cast<int64_t>(core.config.replication.link_timeout_us);
+  options.link_timeout_us = static_cast<int64_t>(now->replication.link_timeout_us);
   options.random_seed = core.random.Next();
 #ifdef KVS_TEST_SWITCHES
   if (seams.tune_replication) {
@@ -150,8 +150,10 @@ void Node::MakeShards() {
 absl::Status Node::Start() {
   KVS_ASSIGN_OR_RETURN(replication_address_, core_->replication->Start());
   const size_t colon = replication_address_.rfind(':');
-  core_->config.replication.port =
+  Config next = *core_->config.Get();
+  next.replication.port =
       static_cast<uint16_t>(std::strtoul(replication_address_.c_str() + colon + 1, nullptr, 10));
+  core_->config.Set(std::move(next));
   return absl::OkStatus();
 }
 

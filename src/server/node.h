@@ -41,7 +41,9 @@ class Node : public command::NodeApi, private log::LogListener {
   absl::Status Load();
   // The port that clients reach it by, once it is bound.
   void SetFrontPort(uint16_t port) {
-    core_->config.server.port = port;
+    Config next = *core_->config.Get();
+    next.server.port = port;
+    core_->config.Set(std::move(next));
   }
   // A progress line of a running Load().
   uint64_t loaded_records() const;
@@ -62,8 +64,8 @@ class Node : public command::NodeApi, private log::LogListener {
   NodeCore* core() {
     return core_.get();
   }
-  const Config& config() const {
-    return core_->config;
+  std::shared_ptr<const Config> config() const {
+    return core_->config.Get();
   }
   bool restart_wanted() const {
     return core_->restart_wanted.load(std::memory_order_acquire);
@@ -146,7 +148,7 @@ class Node : public command::NodeApi, private log::LogListener {
 
   mutable std::mutex report_mutex_;
   Report report_;
-  mutable std::mutex config_mutex_;  // guards core_->config against CONFIG SET
+  std::mutex config_mutex_;  // one CONFIG SET at a time
   std::mutex background_mutex_;
   std::vector<std::function<void()>> background_;
 };

@@ -145,8 +145,7 @@ void Node::ControlReplicaOf(const ControlRequest& request, const ControlDone& do
 }
 
 std::vector<std::pair<std::string, std::string>> Node::ConfigGet(std::string_view pattern) {
-  const std::lock_guard lock(config_mutex_);
-  Config shown = core_->config;
+  Config shown = *core_->config.Get();
   // The persisted decisions count, not what the file said once.
   const log::Meta meta = core_->identity->meta();
   shown.replication.ack = meta.ack;
@@ -156,14 +155,18 @@ std::vector<std::pair<std::string, std::string>> Node::ConfigGet(std::string_vie
 
 absl::Status Node::ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs) {
   const std::lock_guard lock(config_mutex_);
-  Config next = core_->config;
+  Config next = *core_->config.Get();
   const log::Meta meta = core_->identity->meta();
   next.replication.ack = meta.ack;
   next.replication.ack_replicas = meta.ack_replicas;
   std::vector<std::string> changed;
   KVS_RETURN_IF_ERROR(server::ConfigSet(pairs, &next, &changed));
+  // As at the start: "half of the machine" becomes a number, and keys must fit each other.
+  if (const absl::Status resolved = ResolveConfig(ThisMachine(), &next); !resolved.ok()) {
+    return absl::InvalidArgumentError("CONFIG SET failed - " + std::string(resolved.message()));
+  }
   KVS_RETURN_IF_ERROR(ApplyConfig(next, changed));
-  core_->config = next;
+  core_->config.Set(next);
   if (on_config) {
     on_config(next);
   }

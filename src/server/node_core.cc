@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/log.h"
 
 namespace kvstored::server {
 namespace {
@@ -20,12 +22,19 @@ NodeCore::NodeCore(Config node_config, const NodeSeams& node_seams, Identity* no
       identity(node_identity),
       random(node_seams.random_seed),
       record_clock(node_seams.clock),
-      pool(PoolOptions(config)),
+      pool(PoolOptions(*config.Get())),
       digester(node_identity->manifest().seed) {
-  log_sync.store(static_cast<uint8_t>(config.log.sync), std::memory_order_relaxed);
+  const std::shared_ptr<const Config> now = config.Get();
+  log_sync.store(static_cast<uint8_t>(now->log.sync), std::memory_order_relaxed);
   const uint32_t shards =
-      identity->has_data_set() ? identity->manifest().shard_count : config.server.shards;
-  threads = std::make_unique<shard::ThreadSet>(std::min(config.server.threads, shards), shards,
+      identity->has_data_set() ? identity->manifest().shard_count : now->server.shards;
+  if (now->server.threads > shards) {
+    base::LogWarning(absl::StrFormat(
+        "server.threads: %d, but the data set has %d shards, and a thread without one would be "
+        "idle: %d threads run. The shard count is fixed when a data directory is made",
+        now->server.threads, shards, shards));
+  }
+  threads = std::make_unique<shard::ThreadSet>(std::min(now->server.threads, shards), shards,
                                                &record_clock);
   last_checksum = std::vector<std::atomic<uint32_t>>(shards);
 }
@@ -42,15 +51,16 @@ void NodeCore::SetLog(std::unique_ptr<log::Log> log) {
 }
 
 log::LogOptions NodeCore::LogOptionsFor(const std::string& set_directory) {
+  const std::shared_ptr<const Config> now = config.Get();
   const auto rng = std::make_shared<base::Random>(random.Next());
   return {.device = seams.device,
           .directory = Identity::LogDirectory(set_directory),
           .shard_count = shard_count(),
           .data_set = identity->manifest().data_set,
-          .segment_bytes = config.log.segment_size_bytes,
-          .retain_bytes = config.log.retain_bytes,
+          .segment_bytes = now->log.segment_size_bytes,
+          .retain_bytes = now->log.retain_bytes,
           .sync = static_cast<LogSync>(log_sync.load(std::memory_order_relaxed)),
-          .sync_interval_us = static_cast<int64_t>(config.log.interval_us),
+          .sync_interval_us = static_cast<int64_t>(now->log.interval_us),
           .clock = seams.clock,
           .random = [rng] { return rng->Next(); },
           .listener = log_listener};

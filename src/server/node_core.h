@@ -18,7 +18,7 @@
 #include "log/log.h"
 #include "memory/region_pool.h"
 #include "replication/replication.h"
-#include "server/config.h"
+#include "server/config_snapshot.h"
 #include "server/identity.h"
 #include "server/operation.h"
 #include "shard/record_clock.h"
@@ -81,7 +81,7 @@ class NodeCore {
     return seams.clock->MonotonicUs();
   }
 
-  Config config;
+  ConfigSnapshot config;
   const NodeSeams seams;
   Identity* const identity;
   base::Random random;  // replication thread

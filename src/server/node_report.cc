@@ -140,7 +140,7 @@ std::string Node::InfoServer() {
          Line("arch_bits", "64") + Line("multiplexing_api", "epoll") +
          Line("process_id", static_cast<uint64_t>(::getpid())) +
          Line("run_id", Hex40(core_->identity->incarnation())) +
-         Line("tcp_port", uint64_t{core_->config.server.port}) +
+         Line("tcp_port", uint64_t{core_->config.Get()->server.port}) +
          Line("uptime_in_seconds", static_cast<uint64_t>(uptime_s)) +
          Line("uptime_in_days", static_cast<uint64_t>(uptime_s / 86400)) +
          Line("threads", uint64_t{core_->threads->thread_count()}) +
@@ -280,7 +280,7 @@ std::string Node::StatusJson() {
   json["epoch"] = manifest.epochs.empty() ? 0 : manifest.epochs.back().epoch.number;
   json["store"] = log::ToHex(meta.store);
   json["data_set"] = log::ToHex(meta.data_set);
-  json["front_port"] = core_->config.server.port;
+  json["front_port"] = core_->config.Get()->server.port;
   json["replication_address"] = replication_address_;
   json["fabric"] = std::string(core_->seams.fabric->name());
   json["nvm"] = KindName(core_->seams.device->kind());

@@ -27,8 +27,8 @@ NodeFacts Roles::Facts() {
   facts.promotable = meta.promotable;
   facts.shard_count = core_->shard_count();
   facts.promised = meta.promise;
-  facts.front_port = core_->config.server.port;
-  facts.replication_port = core_->config.replication.port;
+  facts.front_port = core_->config.Get()->server.port;
+  facts.replication_port = core_->config.Get()->replication.port;
   facts.following = meta.role == Role::kReplica ? meta.primary_address : "";
   facts.epochs = ToReplication(manifest.epochs);
   facts.members = MembersFromMeta();
@@ -178,7 +178,7 @@ void Roles::StepDown(const absl::Status& why) {
 
 bool Roles::ReadsAllowed() const {
   const log::Meta meta = core_->identity->meta();
-  return core_->config.log.sync == LogSync::kAlways || meta.ack == AckLevel::kPersisted ||
+  return core_->config.Get()->log.sync == LogSync::kAlways || meta.ack == AckLevel::kPersisted ||
          core_->identity->same_boot();
 }
 
@@ -226,8 +226,9 @@ void Roles::Tick() {
     const bool incomplete = set.ack != AckLevel::kNone && set.members.size() < set.ack_replicas;
     const int64_t since_us = core_->replication->progress().silent_since_us();
     const bool silent =
-        since_us != 0 && core_->now_us() - since_us >=
-                             static_cast<int64_t>(core_->config.replication.commit_timeout_us);
+        since_us != 0 &&
+        core_->now_us() - since_us >=
+            static_cast<int64_t>(core_->config.Get()->replication.commit_timeout_us);
     if (core_->gate.no_replicas.exchange(incomplete || silent, std::memory_order_relaxed) !=
         (incomplete || silent)) {
       core_->threads->WakeAll();

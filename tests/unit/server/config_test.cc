@@ -168,13 +168,23 @@ TEST(ResolveConfig, FillsInTheMachine) {
   EXPECT_EQ(config.memory.max_memory_bytes, uint64_t{4} << 30);
 }
 
+TEST(ResolveConfig, ThreadsOfItsOwnChoiceAreNeverMoreThanShards) {
+  for (const uint32_t shards : {1u, 2u, 4u, 8u}) {
+    Config config = DefaultConfig();
+    config.server.shards = shards;
+    ASSERT_TRUE(ResolveConfig(Machine{4, uint64_t{8} << 30}, &config).ok());
+    EXPECT_EQ(config.server.threads, std::min(shards, 3u));
+  }
+}
+
 TEST(ResolveConfig, ChecksRulesBetweenKeys) {
   EXPECT_EQ(ErrorOfResolve({}), "");
   EXPECT_THAT(ErrorOfResolve({"memory.max_memory=1MiB", "memory.pool_size=2MiB"}),
               HasSubstr("memory.max_memory: 1MiB is too little"));
   EXPECT_THAT(ErrorOfResolve({"memory.max_memory=32MiB"}), HasSubstr("memory.pool_size: 64MiB"));
   EXPECT_THAT(ErrorOfResolve({"server.threads=4", "server.shards=2"}),
-              HasSubstr("server.threads: 4"));
+              HasSubstr("server.threads: 4 is more than server.shards (2)"));
+  EXPECT_THAT(ErrorOfResolve({"server.threads=4", "server.shards=2"}), HasSubstr("at most 2"));
   EXPECT_THAT(ErrorOfResolve({"replication.commit_timeout=20s"}), HasSubstr("gate_timeout: 10s"));
   EXPECT_THAT(ErrorOfResolve({"replication.ack=none", "replication.ack_replicas=1"}),
               HasSubstr("no replica acknowledges"));
