@@ -69,7 +69,7 @@ void ClientList(Session& session, ClientArgs args) {
                EqualsIgnoreCase(args[3], "slave") || EqualsIgnoreCase(args[3], "pubsub")) {
       session.out().Verbatim("");
     } else {
-      session.out().Error("ERR Unknown client type '" + std::string(args[3]) + "'");
+      session.out().Error("ERR Unknown client type '" + std::string(UpToNul(args[3])) + "'");
     }
     return;
   }
@@ -123,13 +123,13 @@ std::string ParseKill(ClientArgs args, KillFilter* filter) {
       filter->local = value;
     } else if (EqualsIgnoreCase(args[i], "user")) {
       if (value != "default") {
-        return "ERR No such user '" + std::string(value) + "'";
+        return "ERR No such user '" + std::string(UpToNul(value)) + "'";
       }
     } else if (EqualsIgnoreCase(args[i], "type")) {
       if (!EqualsIgnoreCase(value, "normal") && !EqualsIgnoreCase(value, "master") &&
           !EqualsIgnoreCase(value, "replica") && !EqualsIgnoreCase(value, "slave") &&
           !EqualsIgnoreCase(value, "pubsub")) {
-        return "ERR Unknown client type '" + std::string(value) + "'";
+        return "ERR Unknown client type '" + std::string(UpToNul(value)) + "'";
       }
       filter->other_type = !EqualsIgnoreCase(value, "normal");
     } else if (EqualsIgnoreCase(args[i], "skipme")) {
@@ -224,9 +224,9 @@ void ClientGetName(Session& session, ClientArgs /*args*/) {
 void ClientSetLibrary(Session& session, ClientArgs args) {
   const bool name = EqualsIgnoreCase(args[2], "lib-name");
   if (!name && !EqualsIgnoreCase(args[2], "lib-ver")) {
-    session.out().Error("ERR Unrecognized option '" + std::string(args[2]) + "'");
+    session.out().Error("ERR Unrecognized option '" + std::string(UpToNul(args[2])) + "'");
   } else if (!IsPlain(args[3])) {
-    session.out().Error("ERR " + std::string(args[2]) +
+    session.out().Error("ERR " + std::string(UpToNul(args[2])) +
                         " cannot contain spaces, newlines or special characters.");
   } else {
     session.SetLibrary(!name, args[3]);

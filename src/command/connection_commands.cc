@@ -55,36 +55,30 @@ void HandleHello(Session& session, std::span<const std::string_view> args) {
       return;
     }
   }
-  std::string_view user, password, name;
-  bool has_auth = false;
-  bool has_name = false;
+  // Each option takes effect where it stands, whatever is wrong behind it.
   for (size_t i = 2; i < args.size(); ++i) {
+    const std::string_view option = UpToNul(args[i]);
     const size_t more = args.size() - 1 - i;
-    if (EqualsIgnoreCase(args[i], "auth") && more >= 2) {
-      user = args[i + 1];
-      password = args[i + 2];
-      has_auth = true;
+    if (EqualsIgnoreCase(option, "auth") && more >= 2) {
+      if (!Authenticate(session, args[i + 1], args[i + 2])) {
+        return;
+      }
       i += 2;
-    } else if (EqualsIgnoreCase(args[i], "setname") && more >= 1) {
-      name = args[i + 1];
-      has_name = true;
+    } else if (EqualsIgnoreCase(option, "setname") && more >= 1) {
+      if (!SetClientName(session, args[i + 1])) {
+        return;
+      }
       ++i;
     } else {
-      session.out().Error("ERR Syntax error in HELLO option '" + std::string(args[i]) + "'");
+      session.out().Error("ERR Syntax error in HELLO option '" + std::string(option) + "'");
       return;
     }
-  }
-  if (has_auth && !Authenticate(session, user, password)) {
-    return;
   }
   if (!session.authenticated() && session.front().set().settings().NeedsPassword()) {
     session.out().Error(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
-        "RESP protocol version at the same time");
-    return;
-  }
-  if (has_name && !SetClientName(session, name)) {
+        "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
+        "protocol version at the same time");
     return;
   }
   if (protocol != 0) {
@@ -138,8 +132,8 @@ void HandleQuit(Session& session, std::span<const std::string_view> /*args*/) {
 
 void HandleSelect(Session& session, std::span<const std::string_view> args) {
   int64_t database = 0;
-  if (!ParseInt64(args[1], &database)) {
-    session.out().Error("ERR value is not an integer or out of range");
+  if (const std::string_view error = ParseInt32(args[1], &database); !error.empty()) {
+    session.out().Error(error);
   } else if (database != 0) {
     session.out().Error("ERR DB index is out of range");
   } else {

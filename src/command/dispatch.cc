@@ -36,15 +36,6 @@ void WriteOutcome(resp::Writer& out, OpResult outcome) {
   out.Error(OutcomeText(outcome));
 }
 
-namespace {
-
-// Redis prints arguments in errors as C strings.
-std::string_view UpToNul(std::string_view text) {
-  return text.substr(0, text.find('\0'));
-}
-
-}  // namespace
-
 bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args) {
   static_assert(kKeyBytesMax == 65535, "the error below says so");
   if (spec.first_key == 0) {

@@ -47,6 +47,9 @@ struct FrontSet::Totals {
   uint64_t commands = 0;
   uint64_t received_bytes = 0;
   uint64_t sent_bytes = 0;
+  uint64_t commands_per_second = 0;
+  uint64_t received_bytes_per_second = 0;
+  uint64_t sent_bytes_per_second = 0;
   uint64_t error_replies = 0;
   struct OfCommand {
     uint64_t calls = 0;
@@ -108,8 +111,12 @@ FrontSet::Totals FrontSet::Sum() const {
     totals.refused += figures.connections_refused.value();
     totals.dropped += figures.connections_dropped.value();
     totals.commands += figures.commands_run.value();
-    totals.received_bytes += figures.received_bytes.value();
-    totals.sent_bytes += figures.sent_bytes.value();
+    const net::SocketThread& sockets = std::as_const(*front).sockets();
+    totals.received_bytes += sockets.counters().received_bytes.value();
+    totals.sent_bytes += sockets.counters().sent_bytes.value();
+    totals.commands_per_second += figures.commands_per_second.value();
+    totals.received_bytes_per_second += figures.received_bytes_per_second.value();
+    totals.sent_bytes_per_second += figures.sent_bytes_per_second.value();
     totals.error_replies += figures.error_replies.value();
     for (size_t i = 0; i < totals.by_command.size(); ++i) {
       totals.by_command[i].calls += figures.commands[i].calls.value();
@@ -123,8 +130,18 @@ FrontSet::Totals FrontSet::Sum() const {
 
 void FrontSet::ResetFigures() {
   auto totals = std::make_unique<Totals>(Sum());
-  const std::lock_guard<std::mutex> lock(reset_mutex_);
-  reset_ = std::move(totals);
+  {
+    const std::lock_guard<std::mutex> lock(reset_mutex_);
+    reset_ = std::move(totals);
+  }
+  // The shards' own, each on its thread, in this tick or its next.
+  for (uint32_t i = 0; i < thread_count(); ++i) {
+    options_.threads->RunOn(i, [thread = options_.threads->thread(i)] {
+      for (const auto& shard : thread->shards()) {
+        shard->ResetCounters();
+      }
+    });
+  }
 }
 
 std::string FrontSet::InfoSection(std::string_view section) const {
@@ -140,12 +157,15 @@ std::string FrontSet::InfoSection(std::string_view section) const {
   if (section == "stats") {
     return absl::StrFormat(
         "total_connections_received:%u\r\ntotal_commands_processed:%u\r\n"
-        "total_net_input_bytes:%u\r\ntotal_net_output_bytes:%u\r\nrejected_connections:%u\r\n"
-        "dropped_connections:%u\r\ntotal_error_replies:%u\r\n",
-        now.accepted - then.accepted, now.commands - then.commands,
+        "instantaneous_ops_per_sec:%u\r\n"
+        "total_net_input_bytes:%u\r\ntotal_net_output_bytes:%u\r\n"
+        "instantaneous_input_kbps:%.2f\r\ninstantaneous_output_kbps:%.2f\r\n"
+        "rejected_connections:%u\r\ndropped_connections:%u\r\ntotal_error_replies:%u\r\n",
+        now.accepted - then.accepted, now.commands - then.commands, now.commands_per_second,
         now.received_bytes - then.received_bytes, now.sent_bytes - then.sent_bytes,
-        now.refused - then.refused, now.dropped - then.dropped,
-        now.error_replies - then.error_replies);
+        static_cast<double>(now.received_bytes_per_second) / 1024,
+        static_cast<double>(now.sent_bytes_per_second) / 1024, now.refused - then.refused,
+        now.dropped - then.dropped, now.error_replies - then.error_replies);
   }
   std::string text;
   if (section == "commandstats") {

@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -50,6 +51,35 @@ class Figure {
   std::atomic<uint64_t> value_{0};
 };
 
+// How fast a total rises: the mean of the last 16 samples, as Redis makes its instantaneous
+// figures.
+class RateWindow {
+ public:
+  // About every 100 ms.
+  void Sample(int64_t now_us, uint64_t total) {
+    if (last_us_ != 0 && now_us > last_us_) {
+      const uint64_t rate =
+          (total - last_total_) * 1'000'000 / static_cast<uint64_t>(now_us - last_us_);
+      sum_ += rate - samples_[next_];
+      samples_[next_] = rate;
+      next_ = (next_ + 1) % kSamples;
+    }
+    last_us_ = now_us;
+    last_total_ = total;
+  }
+  uint64_t per_second() const {
+    return sum_ / kSamples;
+  }
+
+ private:
+  static constexpr size_t kSamples = 16;
+  std::array<uint64_t, kSamples> samples_{};
+  uint64_t sum_ = 0;
+  size_t next_ = 0;
+  int64_t last_us_ = 0;
+  uint64_t last_total_ = 0;
+};
+
 // Of one command on one thread.
 struct CommandFigures {
   Figure calls;
@@ -67,9 +97,10 @@ struct FrontFigures {
   Figure connections_refused;   // over clients_max
   Figure connections_dropped;   // closed by us: gate timeout, output or input limit, protocol error
   Figure commands_run;
-  Figure blocked;  // sessions that wait for something now
-  Figure received_bytes;
-  Figure sent_bytes;
+  Figure blocked;              // sessions that wait for something now
+  Figure commands_per_second;  // of the last 1.6 s
+  Figure received_bytes_per_second;
+  Figure sent_bytes_per_second;
   Figure error_replies;
   std::vector<CommandFigures> commands;  // as CommandTable()
 };

@@ -152,8 +152,12 @@ void FrontThread::CheckTimeouts() {
     blocked += session->blocked() != 0 ? 1 : 0;
   }
   figures_.blocked.Set(blocked);
-  figures_.received_bytes.Set(sockets_.counters().received_bytes);
-  figures_.sent_bytes.Set(sockets_.counters().sent_bytes);
+  command_rate_.Sample(now_us_, figures_.commands_run.value());
+  received_rate_.Sample(now_us_, sockets_.counters().received_bytes.value());
+  sent_rate_.Sample(now_us_, sockets_.counters().sent_bytes.value());
+  figures_.commands_per_second.Set(command_rate_.per_second());
+  figures_.received_bytes_per_second.Set(received_rate_.per_second());
+  figures_.sent_bytes_per_second.Set(sent_rate_.per_second());
 }
 
 bool FrontThread::OnTick() {

@@ -117,6 +117,9 @@ class FrontThread : public shard::TickHook {
   net::SocketThread& sockets() {
     return sockets_;
   }
+  const net::SocketThread& sockets() const {
+    return sockets_;
+  }
   bool OnTick() override;
   void CloseAll();
 
@@ -128,6 +131,9 @@ class FrontThread : public shard::TickHook {
   shard::ShardThread* const thread_;
   net::SocketThread sockets_;
   FrontFigures figures_;
+  RateWindow command_rate_;
+  RateWindow received_rate_;
+  RateWindow sent_rate_;
   Scratch scratch_;
   std::vector<std::unique_ptr<Op>> ops_;  // all, in the pool or out
   std::vector<Op*> pool_;

@@ -58,7 +58,7 @@ OpResult HandleMemory(ShardCall& call) {
       return OpResult::kOk;
     }
   }
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   if (item == nullptr) {
     call.out->Null();
     return OpResult::kOk;
@@ -74,7 +74,7 @@ OpResult HandleDel(ShardCall& call) {
   uint32_t present = 0;
   uint64_t bytes = 0;
   for (const Key& key : call.keys) {
-    if (call.shard->Find(key) != nullptr) {
+    if (call.shard->Peek(key) != nullptr) {
       ++present;
       bytes += key.bytes.size();
     }
@@ -86,7 +86,7 @@ OpResult HandleDel(ShardCall& call) {
       return reserved;
     }
     for (const Key& key : call.keys) {
-      if (call.shard->Find(key) != nullptr) {  // a key named twice is deleted once
+      if (call.shard->Peek(key) != nullptr) {  // a key named twice is deleted once
         call.shard->Delete(key);
         ++deleted;
       }

@@ -31,7 +31,7 @@ std::optional<ExpireFlags> ParseFlagsOrReply(ShardCall& call) {
     } else if (EqualsIgnoreCase(word, "lt")) {
       flags.lt = true;
     } else {
-      call.out->Error("ERR Unsupported option " + std::string(word));
+      call.out->Error("ERR Unsupported option " + std::string(UpToNul(word)));
       return std::nullopt;
     }
   }
@@ -99,7 +99,7 @@ OpResult HandleExpire(ShardCall& call) {
   if (!when) {
     return OpResult::kOk;
   }
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   if (item == nullptr || !FlagsAllow(*flags, *when, item->expiry_ms())) {
     call.out->Integer(0);
     return OpResult::kOk;
@@ -133,7 +133,7 @@ OpResult HandleTtl(ShardCall& call) {
 }
 
 OpResult HandlePersist(ShardCall& call) {
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   if (item == nullptr || item->expiry_ms() == 0) {
     call.out->Integer(0);
     return OpResult::kOk;

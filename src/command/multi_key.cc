@@ -149,7 +149,7 @@ OpResult StepMset(AtomicStep& step) {
 OpResult StepMsetNx(AtomicStep& step) {
   if (step.phase == 0) {
     for (const Key& key : step.part->keys) {
-      step.part->flag = step.part->flag || step.shard->Find(key) != nullptr;
+      step.part->flag = step.part->flag || step.shard->Peek(key) != nullptr;
     }
     return OpResult::kOk;
   }
@@ -209,8 +209,8 @@ bool PlanCopy(TransactionCommand& command, resp::Writer& out) {
       replace = true;
     } else if (EqualsIgnoreCase(args[i], "db") && i + 1 < args.size()) {
       int64_t database = 0;
-      if (!ParseInt64(args[++i], &database)) {
-        out.Error(kErrNotInteger);
+      if (const std::string_view error = ParseInt32(args[++i], &database); !error.empty()) {
+        out.Error(error);
         return false;
       }
       if (database != 0) {
@@ -296,11 +296,13 @@ OpResult StepMove(AtomicStep& step, bool only_if_absent, bool remove_source) {
   CommandPart* destination = &DestinationOf(command);
   if (step.phase == 0) {
     if (step.part == source) {
-      const store::Item* item = step.shard->Find(command.keys[0]);
+      const Key& key = command.keys[0];
+      // COPY reads its source, RENAME takes it away.
+      const store::Item* item = remove_source ? step.shard->Peek(key) : step.shard->Find(key);
       source->values[0] = item == nullptr ? CapturedValue{} : Capture(*item);
     }
     if (step.part == destination) {
-      destination->flag = step.shard->Find(command.keys[1]) != nullptr;
+      destination->flag = step.shard->Peek(command.keys[1]) != nullptr;
     }
     return OpResult::kOk;
   }

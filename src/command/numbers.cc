@@ -38,6 +38,16 @@ bool ParseInt64(std::string_view text, int64_t* value) {
   return error == std::errc() && stop == end;
 }
 
+std::string_view ParseInt32(std::string_view text, int64_t* value) {
+  if (!ParseInt64(text, value)) {
+    return "ERR value is not an integer or out of range";
+  }
+  if (*value < INT32_MIN || *value > INT32_MAX) {
+    return "ERR value is out of range, value must between -2147483648 and 2147483647";
+  }
+  return {};
+}
+
 bool ParseLongDouble(std::string_view text, long double* value) {
   if (text.empty() || text.size() >= kLongDoubleTextMax) {
     return false;

@@ -23,6 +23,12 @@ std::string FormatLongDouble(long double value);
 // a + b, false on overflow.
 [[nodiscard]] bool AddInt64(int64_t a, int64_t b, int64_t* sum);
 
+// As Redis reads an int (32 bits): empty, or the error.
+std::string_view ParseInt32(std::string_view text, int64_t* value);
+// What Redis sees of a text where it compares or prints C strings.
+inline std::string_view UpToNul(std::string_view text) {
+  return text.substr(0, text.find('\0'));
+}
 // ASCII only, as option words are compared.
 bool EqualsIgnoreCase(std::string_view a, std::string_view b);
 std::string ToLower(std::string_view text);

@@ -88,6 +88,7 @@ void Op::Clear() {
   reply.externals.clear();
   error.clear();
   ClearVector(&parts);
+  ClearVector(&watches);
   run = nullptr;
   value_run = {};
   ClearVector(&gates);

@@ -92,9 +92,10 @@ struct Op : base::Task {
   Seq written = 0;  // newest seq of its shard when it wrote; 0 = it wrote nothing
   ArgPack pack;
   Reply reply;
-  std::string error;               // parent: the first error of a part
-  std::vector<std::string> parts;  // parent of kShards and kGather; a part's own is parts[0]
-  shard::Run value_run;            // a large value on its way (ShardCall::run)
+  std::string error;                     // parent: the first error of a part
+  std::vector<std::string> parts;        // parent of kShards and kGather; a part's own is parts[0]
+  std::vector<shard::KeyWatch> watches;  // kWatchPart: of its keys
+  shard::Run value_run;                  // a large value on its way (ShardCall::run)
   GateSlot gate;
   std::vector<GateSlot> gates;               // kGroup
   std::unique_ptr<Transaction> transaction;  // kTransaction

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -245,10 +244,9 @@ void Session::OnReturned(Op* op) {
       }
       case OpKind::kWatchPart:
         for (size_t i = 0; i < op->pack.keys().size(); ++i) {
-          Seq version = 0;
-          std::memcpy(&version, op->parts[0].data() + i * sizeof(version), sizeof(version));
           const Key& key = op->pack.keys()[i];
-          watched_.push_back({std::string(key.bytes), key.digest, op->shard, version});
+          watched_.push_back(
+              {std::string(key.bytes), key.digest, op->shard, std::move(op->watches[i])});
         }
         break;
       default:

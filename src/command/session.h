@@ -40,7 +40,7 @@ struct WatchedKey {
   std::string bytes;
   Digest digest;
   ShardId shard = 0;
-  Seq version = 0;
+  shard::KeyWatch watch;
 };
 
 // The commands queued since MULTI.

@@ -1,7 +1,6 @@
 // Commands of several shards: parts go to the owners, the replies come together again here. And
 // what an op does on its shard's thread.
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -35,10 +34,8 @@ void Released(shard::Gated* gated) {
 }
 
 OpResult RunWatchPart(Op* op, shard::Shard* shard) {
-  std::string& versions = op->parts.emplace_back();
   for (const Key& key : op->pack.keys()) {
-    const Seq version = shard->Version(key);
-    versions.append(reinterpret_cast<const char*>(&version), sizeof(version));
+    op->watches.push_back(shard->Watch(key));
   }
   return OpResult::kOk;
 }

@@ -63,7 +63,6 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
     return result;
   }
   ++commands_run_;
-  front_->figures().commands_run.Add(1);
   if (spec != nullptr) {
     last_command_ = spec;
   }
@@ -101,6 +100,7 @@ Session::RunResult Session::Dispatch(const CommandSlice& slice,
   if (result == RunResult::kDone) {
     CommandFigures& figures = front_->FiguresOf(spec);
     figures.calls.Add(1);
+    front_->figures().commands_run.Add(1);
     if (front_->figures().error_replies.value() != errors_before) {
       figures.failed.Add(1);
     }

@@ -89,7 +89,7 @@ OpResult WriteAt(ShardCall& call, const store::Item* item, bool append, uint64_t
 
 // The new value of a counter replaces the old; the expiry stays.
 OpResult AddToCounter(ShardCall& call, int64_t delta) {
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   int64_t value = 0;
   if (item != nullptr && (item->is_chain() || !ParseInt64(item->value(), &value))) {
     call.out->Error(kErrNotInteger);
@@ -110,7 +110,7 @@ OpResult AddToCounter(ShardCall& call, int64_t delta) {
 }  // namespace
 
 OpResult HandleAppend(ShardCall& call) {
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   const uint64_t offset = item == nullptr ? 0 : item->value_bytes();
   const std::string_view bytes = call.args[2];
   if (item != nullptr && TooLong(offset, bytes.size())) {
@@ -131,7 +131,7 @@ OpResult HandleSetRange(ShardCall& call) {
     call.out->Error("ERR offset is out of range");
     return OpResult::kOk;
   }
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   const std::string_view bytes = call.args[3];
   if (bytes.empty()) {
     call.out->Integer(item == nullptr ? 0 : static_cast<int64_t>(item->value_bytes()));
@@ -172,7 +172,7 @@ OpResult HandleDecrBy(ShardCall& call) {
 }
 
 OpResult HandleIncrByFloat(ShardCall& call) {
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Peek(call.keys[0]);
   long double value = 0;
   long double delta = 0;
   const bool readable =

@@ -24,7 +24,8 @@ void WriteOld(ShardCall& call, const store::Item* item) {
 // The common end of all: judge, write, reply. `expiry_ms` is already absolute.
 OpResult SetValue(ShardCall& call, std::string_view value, const SetOptions& options,
                   uint64_t expiry_ms) {
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item =
+      options.get ? call.shard->Find(call.keys[0]) : call.shard->Peek(call.keys[0]);
   if (ConditionHolds(options, item)) {
     const OpResult prepared = PrepareValue(call, value);
     if (prepared != OpResult::kOk) {
@@ -83,7 +84,7 @@ OpResult HandleSetEx(ShardCall& call) {
 }
 
 OpResult HandleSetNx(ShardCall& call) {
-  if (call.shard->Find(call.keys[0]) != nullptr) {
+  if (call.shard->Peek(call.keys[0]) != nullptr) {
     call.out->Integer(0);
     return OpResult::kOk;
   }

@@ -390,6 +390,7 @@ void Transaction::WriteCommand(TransactionCommand* command) {
   const std::span<const std::string_view> args = command->pack.args();
   if (shape_ == Shape::kExec) {
     session_->front().FiguresOf(&spec).calls.Add(1);
+    session_->front().figures().commands_run.Add(1);
   }
   if (command->parts.empty()) {
     session_->WriteInto(op_, [&] { spec.session_handler(*session_, args); });

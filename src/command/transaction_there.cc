@@ -98,9 +98,9 @@ bool Transaction::HoldThere(ThreadPart* part) {
     shard->BeginCommand();
     for (const WatchedKey* watched : shard_part->watched) {
       const Key key{watched->bytes, watched->digest};
-      if (shard->Version(key) != watched->version) {
+      if (shard->IsTouched(key, watched->watch)) {
         // The answer tells that the key changed: it waits until the change is committed (P9).
-        shard->Find(key);
+        shard->Peek(key);
         shard_part->dependency = shard->dependency();
         part->watch_failed = true;
       }

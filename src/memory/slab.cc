@@ -75,10 +75,12 @@ SlabAllocator::Chunk* SlabAllocator::ChunkOf(void* slot) {
 }
 
 void SlabAllocator::SettleCharge() {
-  const int64_t difference = static_cast<int64_t>(used_bytes_) - charged_bytes_;
-  if (difference >= kChargeStepBytes || difference <= -kChargeStepBytes) {
-    pool_->Charge(difference);
-    charged_bytes_ += difference;
+  const int64_t used = static_cast<int64_t>(used_bytes_);
+  const int64_t spare = charged_bytes_ - used;
+  if (spare < 0 || spare >= 2 * kChargeStepBytes || used == 0) {
+    const int64_t charged = (used + kChargeStepBytes - 1) / kChargeStepBytes * kChargeStepBytes;
+    pool_->Charge(charged - charged_bytes_);
+    charged_bytes_ = charged;
   }
 }
 

@@ -56,7 +56,8 @@ struct SlotClassCounters {
 
 // Shard-local. Invariants: (1) a slab on a class's list has at least one free slot; (2) a chunk
 // holds at least one slab, or it is back in the pool; (3) what is charged to the pool's budget
-// differs from used_bytes() by less than kChargeStepBytes.
+// is at least used_bytes() and less than that plus twice kChargeStepBytes; nothing while nothing is
+// used.
 class SlabAllocator {
  public:
   explicit SlabAllocator(RegionPool* pool);

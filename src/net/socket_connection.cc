@@ -183,7 +183,7 @@ void SocketConnection::Read() {
     return;
   }
   const size_t bytes = static_cast<size_t>(got);
-  thread_->counters_.received_bytes += bytes;
+  thread_->counters_.received_bytes.Add(bytes);
   if (!direct) {
     input_.Commit(bytes);
     Deliver();
@@ -232,7 +232,7 @@ int64_t SocketConnection::Send(std::span<const std::string_view> pieces) {
     return -1;
   }
   const size_t taken = sent < 0 ? 0 : static_cast<size_t>(sent);
-  thread_->counters_.sent_bytes += taken;
+  thread_->counters_.sent_bytes.Add(taken);
   if (taken < wanted) {
     Poll(polled_ | EPOLLOUT);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/poller.h"
+#include "metrics/slot.h"
 #include "net/conn_handler.h"
 
 namespace kvstored::net {
@@ -58,9 +59,10 @@ class SocketThread {
   void CloseAll();
   ~SocketThread();
 
+  // Readable by any thread.
   struct Counters {
-    uint64_t received_bytes = 0;
-    uint64_t sent_bytes = 0;
+    metrics::Counter received_bytes;
+    metrics::Counter sent_bytes;
   };
   const Counters& counters() const {
     return counters_;

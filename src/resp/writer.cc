@@ -38,6 +38,9 @@ void Writer::Simple(std::string_view text) {
 }
 
 void Writer::Error(std::string_view text) {
+  while (!text.empty() && (text.back() == '\r' || text.back() == '\n')) {
+    text.remove_suffix(1);
+  }
   out_->push_back('-');
   const size_t start = out_->size();
   out_->append(text);

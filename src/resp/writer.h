@@ -22,10 +22,11 @@ class Writer {
     return out_;
   }
 
-  void Simple(std::string_view text);  // +OK
-  void Error(std::string_view text);   // -ERR ...; text with its code word; CR and LF become spaces
-  void Integer(int64_t value);         // :1
-  void Bulk(std::string_view bytes);   // $3 foo
+  void Simple(std::string_view text);    // +OK
+  void Error(std::string_view text);     // -ERR ...; text with its code word; CR and LF become
+                                         // spaces, at the end nothing (as in Redis)
+  void Integer(int64_t value);           // :1
+  void Bulk(std::string_view bytes);     // $3 foo
   void BulkHeader(uint64_t size_bytes);  // "$<n>\r\n", the caller appends bytes and "\r\n"
   void Null();                           // RESP2 $-1, RESP3 _
   void NullArray();                      // RESP2 *-1, RESP3 _

@@ -25,12 +25,11 @@ Shard::Shard(Options options)
     : options_(std::move(options)), store_(options_.pool, options_.digester) {
 }
 
-const store::Item* Shard::Find(const Key& key) {
+const store::Item* Shard::Peek(const Key& key) {
   const store::Item* item = store_.Find(key);
   if (item != nullptr) {
     dependency_ = std::max(dependency_, item->seq());
     if (!IsExpired(*item)) {
-      ++counters_.keyspace_hits;
       return item;
     }
   } else {
@@ -43,13 +42,23 @@ const store::Item* Shard::Find(const Key& key) {
     }
     dependency_ = std::max(dependency_, removal);
   }
-  ++counters_.keyspace_misses;
   return nullptr;
 }
 
-Seq Shard::Version(const Key& key) {
+KeyWatch Shard::Watch(const Key& key) {
   const store::Item* item = store_.Find(key);
-  return item == nullptr || IsExpired(*item) ? 0 : item->seq();
+  if (item != nullptr && !IsExpired(*item)) {
+    return {.seq = item->seq(), .absent = nullptr};
+  }
+  return {.seq = 0, .absent = absent_watches_.Add(key, applied_)};
+}
+
+bool Shard::IsTouched(const Key& key, const KeyWatch& watch) const {
+  const store::Item* item = store_.Find(key);
+  if (watch.absent != nullptr) {
+    return watch.absent->touched || (item != nullptr && item->seq() > watch.absent->since);
+  }
+  return item == nullptr || item->seq() != watch.seq || IsExpired(*item);
 }
 
 void Shard::Gate(Gated* gated) {

@@ -20,6 +20,7 @@
 #include "record/batch.h"
 #include "record/cursor.h"
 #include "record/record.h"
+#include "shard/absent_watches.h"
 #include "store/store.h"
 
 namespace kvstored::shard {
@@ -61,6 +62,12 @@ struct Run {
   std::shared_ptr<const Seq> open;
   // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
   Seq base_seq = 0;
+};
+
+// What WATCH saw.
+struct KeyWatch {
+  Seq seq = 0;                          // of the live item
+  std::shared_ptr<AbsentWatch> absent;  // there was none
 };
 
 struct ShardCounters {
@@ -107,14 +114,23 @@ class Shard {
     dependency_ = 0;
   }
   // The live item or null; an expired one is hidden (but noted: what is hidden was seen, P9).
-  const store::Item* Find(const Key& key);
+  // Counted as a hit or a miss.
+  const store::Item* Find(const Key& key) {
+    const store::Item* item = Peek(key);
+    ++(item != nullptr ? counters_.keyspace_hits : counters_.keyspace_misses);
+    return item;
+  }
+  // The same, not counted: for commands that look in order to write, as in Redis.
+  const store::Item* Peek(const Key& key);
   // SCAN, KEYS, DBSIZE, RANDOMKEY: the reply depends on everything applied so far.
   void NoteApplied() {
     dependency_ = std::max(dependency_, applied_);
   }
-  // WATCH: a number that changes whenever the key may have changed (0 = absent; expired counts as
-  // absent).
-  Seq Version(const Key& key);
+  // WATCH: what is seen of the key now, and whether it has been touched since (as in Redis, coming
+  // into being and going again counts, and so does expiring; the removal of what had expired before
+  // does not).
+  KeyWatch Watch(const Key& key);
+  bool IsTouched(const Key& key, const KeyWatch& watch) const;
   // The seq that the reply of the command since BeginCommand() depends on.
   Seq dependency() const {
     return dependency_;
@@ -210,6 +226,10 @@ class Shard {
   }
   const ShardCounters& counters() const {
     return counters_;
+  }
+  // CONFIG RESETSTAT.
+  void ResetCounters() {
+    counters_ = {};
   }
 
   // --- The tick (called by ShardThread only, in this order). ---
@@ -346,6 +366,7 @@ class Shard {
   absl::flat_hash_map<uint64_t, Seq> removals_;
   std::deque<std::pair<Seq, uint64_t>> removal_order_;
   Seq flush_seq_ = 0;
+  AbsentWatches absent_watches_;
 
   uint64_t held_by_ = 0;
   uint64_t txn_id_ = 0;

@@ -35,6 +35,7 @@ OpResult Shard::Apply(const record::Record& record) {
     case RecordOp::kDelete: {
       const store::Item* item = store_.Find(key);
       if (item != nullptr && item->seq() < record.seq) {
+        absent_watches_.OnRemoval(key, item->seq());
         store_.Erase(key);
         NoteRemoval(record.digest, record.seq);
       }
@@ -74,9 +75,11 @@ OpResult Shard::Apply(const record::Record& record) {
 
 OpResult Shard::ApplyFlush(Seq seq) {
   if (snapshot_seq_max_ <= seq) {
+    absent_watches_.OnFlush(store_);
     store_.Clear();
   } else {
     // Replay over a snapshot that was read later: only what is older goes.
+    absent_watches_.TouchAll();
     struct Older {
       Seq seq;
       std::vector<std::string> keys;
@@ -253,6 +256,7 @@ void Shard::SetRecovered(Seq applied, Seq committed) {
 }
 
 void Shard::Reset(Seq position) {
+  absent_watches_.TouchAll();
   store_.Clear();
   open_runs_.clear();
   received_.clear();

@@ -25,7 +25,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")
 
 
 # Sent alone even where others are pipelined: the test looks at what they do.
-ALONE = {b"SCANALL", b"WATCH", b"UNWATCH", b"EXEC", b"DISCARD"}
+ALONE = {b"SCANALL"}
 
 
 class Context:
@@ -97,7 +97,6 @@ class Run:
         self.context = context
         self.peers = [Peer(server, protocol) for server in pair]
         self.queued = [None, None]
-        self.watched = [set(), set()]  # keys that were absent when WATCH named them
         self.random = random.Random(batch_seed)
         try:
             self.result = self._run(steps)
@@ -128,40 +127,14 @@ class Run:
                     continue
                 replies = [[peer.scan_all(connection, args)] for peer in self.peers]
             else:
-                absent = self._absent_at_both(batch[0])
                 for peer in self.peers:
                     for _, connection, args in batch:
                         peer.send(connection, args)
                 replies = [[peer.read(connection) for _, connection, _ in batch] for peer in self.peers]
-                if absent and not replies[0][0][1] and isinstance(replies[1][0][1], list):
-                    return None  # an intended difference; the two states differ from here on
-                self._note_watch(batch[0], replies[0][0])
             for (number, connection, args), theirs, ours in zip(batch, *replies):
                 if not self._same(connection, args, theirs, ours):
                     return number, self.queued[connection], theirs, ours
         return None
-
-    def _absent(self, keys):
-        """Which of the keys are absent at Redis now."""
-        control = self.peers[0].server.connect()
-        try:
-            return {key for key in keys if control.call("EXISTS", key) == (b":", b"0")}
-        finally:
-            control.close()
-
-    def _absent_at_both(self, step):
-        """Before EXEC: watched keys that were absent at WATCH and are absent now. Whether they came and
-        went in between is all that Redis and kvstored disagree on."""
-        _, connection, args = step
-        return self._absent(self.watched[connection]) if args[0].upper() == b"EXEC" else set()
-
-    def _note_watch(self, step, reply):
-        _, connection, args = step
-        name = args[0].upper()
-        if name == b"WATCH" and reply == (b"+", b"OK"):
-            self.watched[connection] |= self._absent(args[1:])
-        elif name in (b"EXEC", b"DISCARD", b"UNWATCH") and reply[0] != b"-":
-            self.watched[connection] = set()
 
     def _same(self, connection, args, theirs, ours):
         name = args[0].upper()

@@ -10,6 +10,7 @@ INTEGERS = [b"0", b"1", b"-1", b"7", b"10", b"100", b"-5", b"42", b"922337203685
             b"-9223372036854775808", b"9223372036854775806", b"4294967296", b"12345678901"]
 NOT_INTEGERS = [b"", b" 1", b"1 ", b"+1", b"01", b"-0", b"00", b"1.0", b"0x10", b"abc", b"1e3", b"--1", b"-",
                 b"9223372036854775808", b"-9223372036854775809", b"99999999999999999999999", b"1\x00"]
+INT32_EDGES = [b"2147483647", b"2147483648", b"-2147483648", b"-2147483649", b"4294967296"]
 FLOATS = [b"0.1", b"-0.1", b"3.0", b"1.5e3", b"5.0e-3", b"1e15", b"0.00000000000000001", b"123456789.123456789",
           b"1e20", b"-1e-17", b"3.14159265358979323846", b".5", b"5.", b"0x1p3", b"1e300", b"00.5", b"+2.5"]
 NOT_FLOATS = [b"", b" 1.0", b"1.0 ", b"nan", b"1e", b"abc", b"1..2", b"1e5000", b"--1.5", b"1.5\x00", b"NaN(1)"]
@@ -173,7 +174,8 @@ class Generator:
             lambda: [b"RANDOMKEY"],
             lambda: [self.pick([b"RENAME", b"RENAMENX"]), self.key(), self.key()],
             lambda: [b"COPY", self.key(), self.key()] + self.pick([[], [], [b"REPLACE"], [b"DB", b"0"], [b"DB"], [b"X"],
-                                                                   [b"DB", b"0", b"replace"], [b"DB", b"x"], [b"db", b"99"]]),
+                                                                   [b"DB", b"0", b"replace"], [b"DB", b"x"], [b"db", b"99"],
+                                                                   [b"db", self.pick(INT32_EDGES)]]),
             lambda: [b"OBJECT", b"ENCODING", self.key()],
             lambda: [b"MEMORY", b"USAGE", self.key()] + self.pick([[], [], [b"SAMPLES", b"5"], [b"SAMPLES", b"x"],
                                                                    [b"SAMPLES"], [b"SAMPLES", b"-1"]]),
@@ -192,17 +194,28 @@ class Generator:
             [b"MGET"] + self.some_keys(), [b"MGET"] + self.some_keys(),
             [b"MSET"] + pairs, [b"MSET"] + pairs, [b"MSETNX"] + pairs])
 
+    def hello_command(self):
+        """Every part may be wrong; what stands before the first wrong one takes effect."""
+        if self.chance(0.15):
+            return [b"HELLO"]
+        args = [b"HELLO", self.pick([b"2", b"3", b"3", b"2", b"4", b"1", b"-3", b"setname"], [b"2", b"3"], NOT_INTEGERS)]
+        for _ in range(self.random.choice([0, 0, 1, 1, 2, 3])):
+            args += self.pick([[self.word("setname"), self.pick([b"me", b"you", b"", b"a b", b"x\n"])],
+                               [self.word("auth"), b"default", b"anything"], [self.word("auth"), b"nobody", b"anything"],
+                               [self.word("setname"), b"again"]],
+                              [[self.word("auth")], [self.word("auth"), b"default"], [self.word("setname")],
+                               [self.pick([b"", b"x", b"set\r\nname", b"auth\x00x", b"nul\x00x", b"y" * 300])]])
+        return args
+
     def connection_command(self):
         choices = [
             lambda: [b"PING"], lambda: [b"PING", self.pick(TEXTS)], lambda: [b"PING", b"a", b"b"],
             lambda: [b"ECHO", self.pick(TEXTS)],
-            lambda: [b"SELECT", self.pick([b"0", b"0", b"abc", b"99", b"-1"])],
+            lambda: [b"SELECT", self.pick([b"0", b"0", b"16", b"99", b"-1"], INTEGERS[7:], NOT_INTEGERS, INT32_EDGES)],
             lambda: [b"CLIENT", b"SETNAME", self.pick([b"me", b"", b"with space", b"x\n", b"other"])],
             lambda: [b"CLIENT", b"GETNAME"],
             lambda: [b"CLIENT", b"ID"],
-            lambda: [b"HELLO", self.pick([b"2", b"3", b"3", b"4", b"1", b"abc", b"9223372036854775808"])],
-            lambda: [b"HELLO", b"3", b"SETNAME", self.pick([b"me", b"a b"])],
-            lambda: [b"HELLO"],
+            self.hello_command, self.hello_command,
             lambda: [b"CONFIG", b"GET", b"no-such-setting*"],
             lambda: [b"COMMAND", b"INFO", self.pick([b"get", b"set", b"mget", b"GetEx", b"nosuch", b"del", b"rename",
                                                      b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange"])],
@@ -237,6 +250,11 @@ class Generator:
             return self.multi_key_command()
         return self.connection_command()
 
+    @staticmethod
+    def expires(args):
+        """A time made of another value could be past or run out during the test."""
+        return b"EX" in args[0].upper() or any(a.upper() in (b"EX", b"PX", b"EXAT", b"PXAT") for a in args)
+
     def damaged(self, args):
         """Wrong arity or a wrong argument."""
         args = list(args)
@@ -247,8 +265,8 @@ class Generator:
             args.pop()
         elif choice < 0.7:
             args.append(self.pick(TEXTS, INTEGERS))
-        elif len(args) > 1:
-            args[self.random.randrange(1, len(args))] = self.value()
+        elif len(args) > 1 and not self.expires(args):
+            args[self.random.randrange(1, len(args))] = self.pick(INTEGERS, FLOATS, TEXTS, NOT_INTEGERS)
         return args
 
     def cased(self, args):

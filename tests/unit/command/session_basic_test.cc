@@ -179,6 +179,64 @@ TEST_F(SessionTest, PasswordsAndHello) {
   EXPECT_EQ(client->Take(), "-ERR Protocol error: unauthenticated multibulk length\r\n");
 }
 
+// Each row as Redis 7.0.15 answers it.
+TEST_F(SessionTest, HelloTakesItsOptionsOneAfterTheOther) {
+  FakeConnection* client = Connect();
+  const auto name = [&] {
+    return Ask(client, {"CLIENT", "GETNAME"});
+  };
+  const std::string no_integer = "-ERR Protocol version is not an integer or out of range\r\n";
+  EXPECT_EQ(Ask(client, {"HELLO", "x", "AUTH"}), no_integer);
+  EXPECT_EQ(Ask(client, {"HELLO", "SETNAME", "x"}), no_integer);
+  EXPECT_EQ(Ask(client, {"HELLO", "03"}), no_integer);
+  EXPECT_EQ(Ask(client, {"HELLO", "-3"}), "-NOPROTO unsupported protocol version\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO", "4", "AUTH"}), "-NOPROTO unsupported protocol version\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO", "3", "AUTH", "a"}),
+            "-ERR Syntax error in HELLO option 'AUTH'\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO", "2", "SETNAME", "foo", "a\r\nb"}),
+            "-ERR Syntax error in HELLO option 'a  b'\r\n");
+  EXPECT_EQ(name(), "$3\r\nfoo\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO", "2", "SETNAME", "two", "AUTH", "nobody", "x"}),
+            "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  EXPECT_EQ(name(), "$3\r\ntwo\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO", "3", "SETNAME", "one", "SETNAME", "b c"}),
+            "-ERR Client names cannot contain spaces, newlines or special characters.\r\n");
+  EXPECT_EQ(name(), "$3\r\none\r\n");
+  EXPECT_EQ(Ask(client, {"GET", "none"}), "$-1\r\n");  // still RESP2
+  EXPECT_EQ(Ask(client, {"HELLO", "2", std::string("SETNAME\0x", 9), "nul"}).substr(0, 5),
+            "*14\r\n");
+  EXPECT_EQ(name(), "$3\r\nnul\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO"}).substr(0, 5), "*14\r\n");
+  EXPECT_EQ(Ask(client, {"hello", "3"}).substr(0, 4), "%7\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO"}).substr(0, 4), "%7\r\n");
+
+  set_->settings().SetPassword("secret");
+  client = Connect();
+  EXPECT_EQ(Ask(client, {"HELLO"}),
+            "-NOAUTH HELLO must be called with the client already authenticated, otherwise the "
+            "HELLO AUTH <user> <pass> option can be used to authenticate the client and select the "
+            "RESP protocol version at the same time\r\n");
+  EXPECT_EQ(Ask(client, {"HELLO", "2", "AUTH", "default", "secret", "BAD"}),
+            "-ERR Syntax error in HELLO option 'BAD'\r\n");
+  EXPECT_EQ(Ask(client, {"GET", "none"}), "$-1\r\n");  // authenticated
+}
+
+TEST_F(SessionTest, SelectInTheWordsOfRedis) {
+  FakeConnection* client = Connect();
+  const std::string too_wide =
+      "-ERR value is out of range, value must between -2147483648 and 2147483647\r\n";
+  EXPECT_EQ(Ask(client, {"SELECT", "0"}), "+OK\r\n");
+  for (const char* text : {"", "abc", "00", "1.0", "9223372036854775808"}) {
+    EXPECT_EQ(Ask(client, {"SELECT", text}), "-ERR value is not an integer or out of range\r\n");
+  }
+  for (const char* text : {"-1", "1", "16", "2147483647", "-2147483648"}) {
+    EXPECT_EQ(Ask(client, {"SELECT", text}), "-ERR DB index is out of range\r\n");
+  }
+  EXPECT_EQ(Ask(client, {"SELECT", "2147483648"}), too_wide);
+  EXPECT_EQ(Ask(client, {"SELECT", "-2147483649"}), too_wide);
+  EXPECT_EQ(Ask(client, {"COPY", "a", "b", "DB", "4294967296"}), too_wide);
+}
+
 TEST_F(SessionTest, ClientReply) {
   FakeConnection* client = Connect();
   client->Send(Encode({"CLIENT", "REPLY", "SKIP"}) + Encode({"SET", "a", "1"}) +

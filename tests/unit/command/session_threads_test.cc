@@ -153,6 +153,68 @@ TEST_F(ThreadsTest, WatchSeesChanges) {
   EXPECT_EQ(client->Take(), "+OK\r\n+QUEUED\r\n*1\r\n$1\r\n1\r\n");
 }
 
+// As Redis 7.0.15 does, each row tried there: what was done to keys_[1] before WATCH and after it.
+TEST_F(ThreadsTest, WatchSeesWhatCameAndWent) {
+  FakeConnection* client = Connect();
+  FakeConnection* other = Connect(1);
+  const std::string& k = keys_[1];
+  const Words set = {"SET", k, "1"};
+  const Words brief = {"SET", k, "1", "PX", "1000"};
+  const Words del = {"DEL", k};
+  const Words pass = {"(2 s)"};
+  struct Case {
+    const char* name;
+    std::vector<Words> before;
+    std::vector<Words> after;
+    bool runs;
+  };
+  const std::vector<Case> cases = {
+      {"untouched", {}, {}, true},
+      {"made and removed", {}, {set, del}, false},
+      {"removed, though absent", {}, {del, {"FLUSHALL"}}, true},
+      {"made and flushed", {}, {set, {"FLUSHALL"}}, false},
+      {"made and taken", {}, {{"SETNX", k, "1"}, {"GETDEL", k}}, false},
+      {"renamed there and away",
+       {},
+       {{"SET", "q", "1"}, {"RENAME", "q", k}, {"RENAME", k, "q"}},
+       false},
+      {"made, expired", {}, {brief, pass}, false},
+      {"made, expired, looked at", {}, {brief, pass, {"GET", k}}, false},
+      {"present, flushed", {set}, {{"FLUSHALL"}}, false},
+      {"present, expires", {brief}, {pass}, false},
+      {"present, removed and made again", {set}, {del, set}, false},
+      {"expired before, its removal", {brief, pass}, {{"GET", k}, pass}, true},
+      {"expired before, set", {brief, pass}, {set}, false},
+      {"expired before, set and removed", {brief, pass}, {set, del}, false},
+      {"expired before, removed and flushed", {brief, pass}, {del, {"FLUSHALL"}}, true},
+  };
+  const auto run = [&](const std::vector<Words>& commands) {
+    for (const Words& words : commands) {
+      if (words == pass) {
+        clock_.now_us += 2'000'000;
+        Settle();
+      } else {
+        Ask(other, words);
+      }
+    }
+  };
+  for (const Case& c : cases) {
+    Ask(other, {"FLUSHALL"});
+    run(c.before);
+    EXPECT_EQ(Ask(client, {"WATCH", k, keys_[2]}), "+OK\r\n");
+    run(c.after);
+    Ask(client, {"MULTI"});
+    Ask(client, {"SET", "x", "1"});
+    EXPECT_EQ(Ask(client, {"EXEC"}), c.runs ? "*1\r\n+OK\r\n" : "*-1\r\n") << c.name;
+  }
+  // Its own commands count too.
+  Ask(client, {"WATCH", keys_[0]});
+  Ask(client, {"SET", keys_[0], "1"});
+  Ask(client, {"DEL", keys_[0]});
+  Ask(client, {"MULTI"});
+  EXPECT_EQ(Ask(client, {"EXEC"}), "*-1\r\n");
+}
+
 TEST_F(ThreadsTest, AnAbortedExecWaitsForTheChangeItSaw) {
   FakeConnection* client = Connect();
   FakeConnection* other = Connect(1);

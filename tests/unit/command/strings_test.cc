@@ -118,9 +118,9 @@ TEST_F(Strings, AppendKeepsTheExpiryAndMakesAbsentKeys) {
   EXPECT_EQ(ValueOf("k"), "abcd");
   EXPECT_EQ(Run(&HandleAppend, {"APPEND", "empty", ""}), ":0\r\n");
   EXPECT_EQ(ValueOf("empty"), "");
-  const Seq before = shard_->Version(KeyOf("k"));
+  const shard::KeyWatch before = shard_->Watch(KeyOf("k"));
   EXPECT_EQ(Run(&HandleAppend, {"APPEND", "k", ""}), ":4\r\n");
-  EXPECT_GT(shard_->Version(KeyOf("k")), before);  // WATCH sees it, as in Redis
+  EXPECT_TRUE(shard_->IsTouched(KeyOf("k"), before));  // WATCH sees it, as in Redis
 }
 
 TEST_F(Strings, Counters) {

@@ -115,7 +115,7 @@ TEST_F(NetTest, WhatIsLeftIsOfferedAgain) {
   connections_[0]->Resume();
   EXPECT_EQ(recorder_.consumed, "abcdefg");
   EXPECT_EQ(connections_[0]->input_bytes(), 0u);
-  EXPECT_EQ(thread_.counters().received_bytes, 7u);
+  EXPECT_EQ(thread_.counters().received_bytes.value(), 7u);
 }
 
 TEST_F(NetTest, ReadingStopsAndResumes) {

@@ -24,6 +24,7 @@ TEST(WriterTest, BothProtocols) {
   };
   both([](Writer& w) { w.Simple("OK"); }, "+OK\r\n", "+OK\r\n");
   both([](Writer& w) { w.Error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
+  both([](Writer& w) { w.Error("ERR a \r\n"); }, "-ERR a \r\n", "-ERR a \r\n");
   both([](Writer& w) { w.Integer(INT64_MIN); }, ":-9223372036854775808\r\n",
        ":-9223372036854775808\r\n");
   both([](Writer& w) { w.Bulk(""); }, "$0\r\n\r\n", "$0\r\n\r\n");
