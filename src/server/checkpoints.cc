@@ -166,7 +166,7 @@ Progress Checkpoints::Publish(Job* job) {
   }
   if (job->publish_by_us == 0) {
     job->publish_by_us =
-        core_->now_us() + static_cast<int64_t>(core_->config.replication.gate_timeout_us);
+        core_->now_us() + static_cast<int64_t>(core_->config.Get()->replication.gate_timeout_us);
   }
   if (!ready && core_->now_us() >= job->publish_by_us) {
     return Progress::Failed(

@@ -294,7 +294,7 @@ void Follower::FinishIfComplete() {
   const int64_t now_us = core_->now_us();
   if (sync_->publish_at_us == 0) {
     sync_->publish_at_us =
-        now_us + static_cast<int64_t>(core_->config.replication.commit_timeout_us);
+        now_us + static_cast<int64_t>(core_->config.Get()->replication.commit_timeout_us);
   }
   if (!committed && now_us < sync_->publish_at_us) {
     return;
