@@ -15,6 +15,12 @@ namespace {
 // Replies of one connection under way; more than that would only fill memory.
 constexpr uint32_t kQueuedOpsMax = 4096;
 
+// Forgets watched keys: what an earlier WATCH asks of other threads must be back.
+bool ForgetsWatches(const CommandSpec& spec) {
+  const std::string_view name = spec.name;
+  return name == "unwatch" || name == "discard" || name == "reset";
+}
+
 }  // namespace
 
 Session::RunResult Session::NoRoom() {
@@ -183,7 +189,7 @@ Session::RunResult Session::RunSession(const CommandSpec* spec,
   }
   const bool waits =
       spec->session_handler == &HandleWait || spec->session_handler == &HandleWaitAof;
-  if (waits && !queue_.empty()) {
+  if ((waits && !queue_.empty()) || (ForgetsWatches(*spec) && remote_out_ > 0)) {
     return Drain();
   }
   const Mark mark = BeginReply();

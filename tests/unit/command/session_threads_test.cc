@@ -215,6 +215,25 @@ TEST_F(ThreadsTest, WatchSeesWhatCameAndWent) {
   EXPECT_EQ(Ask(client, {"EXEC"}), "*-1\r\n");
 }
 
+TEST_F(ThreadsTest, UnwatchForgetsWhatIsStillBeingAsked) {
+  FakeConnection* client = Connect();
+  FakeConnection* other = Connect(1);
+  const std::vector<std::vector<Words>> endings = {
+      {{"UNWATCH"}}, {{"MULTI"}, {"DISCARD"}}, {{"RESET"}}};
+  for (const std::vector<Words>& ending : endings) {
+    std::string input = Encode({"WATCH", keys_[0], keys_[1]});
+    for (const Words& words : ending) {
+      input += Encode(words);
+    }
+    client->Send(input);
+    Settle();
+    client->Take();
+    Ask(other, {"SET", keys_[1], "new"});
+    Ask(client, {"MULTI"});
+    EXPECT_EQ(Ask(client, {"EXEC"}), "*0\r\n");
+  }
+}
+
 TEST_F(ThreadsTest, AnAbortedExecWaitsForTheChangeItSaw) {
   FakeConnection* client = Connect();
   FakeConnection* other = Connect(1);
