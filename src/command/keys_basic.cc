@@ -81,7 +81,7 @@ OpResult HandleDel(ShardCall& call) {
   }
   int64_t deleted = 0;
   if (present > 0) {
-    const OpResult reserved = call.shard->Reserve(present, bytes, call.force);
+    const OpResult reserved = call.shard->ReserveLog(present, bytes, call.force);
     if (reserved != OpResult::kOk) {
       return reserved;
     }

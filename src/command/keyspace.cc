@@ -258,7 +258,7 @@ bool PlanFlush(Session& session, std::span<const std::string_view> args, uint32_
 }
 
 OpResult PartFlush(PartCall& call) {
-  const OpResult reserved = call.shard->Reserve(1, 0, call.force);
+  const OpResult reserved = call.shard->ReserveLog(1, 0, call.force);
   if (reserved == OpResult::kOk) {
     call.shard->Flush();
   }

@@ -92,13 +92,16 @@ bool PlanMset(TransactionCommand& command, resp::Writer& out) {
     part.record_count = static_cast<uint32_t>(part.key_indices.size());
     for (const uint32_t key : part.key_indices) {
       const std::string_view value = ValueOf(command, key);
-      part.record_bytes += command.keys[key].bytes.size() + 8;
+      const size_t key_bytes = command.keys[key].bytes.size();
+      part.record_bytes += key_bytes + 8;
       if (NeedsRun(value.size())) {
         command.prepares = true;
+        part.run_bytes += RunBytesMax(value.size(), key_bytes);
       } else {
         part.record_bytes += value.size();
       }
     }
+    part.memory_bytes = part.record_bytes;
   }
   return true;
 }
@@ -117,7 +120,8 @@ OpResult EmitLarge(AtomicStep& step) {
       continue;
     }
     if (!run.chain) {
-      if (const OpResult made = step.shard->MakeRun(value, &run); made != OpResult::kOk) {
+      if (const OpResult made = step.shard->MakeRun(value, &run, step.force);
+          made != OpResult::kOk) {
         return made;
       }
     }
@@ -196,6 +200,7 @@ bool PlanRename(TransactionCommand& command, resp::Writer& /*out*/) {
   SourceOf(command).record_bytes += command.keys[0].bytes.size();
   DestinationOf(command).record_count += 1;
   DestinationOf(command).record_bytes += command.keys[1].bytes.size();
+  DestinationOf(command).moves_value = true;
   DestinationOf(command).runs.resize(1);
   SourceOf(command).values.resize(1);
   return true;
@@ -229,6 +234,7 @@ bool PlanCopy(TransactionCommand& command, resp::Writer& out) {
   command.phase_count = 2;
   DestinationOf(command).record_count = 1;
   DestinationOf(command).record_bytes = command.keys[1].bytes.size();
+  DestinationOf(command).moves_value = true;
   DestinationOf(command).runs.resize(1);
   SourceOf(command).values.resize(1);
   command.option = replace;
@@ -236,32 +242,23 @@ bool PlanCopy(TransactionCommand& command, resp::Writer& out) {
 }
 
 // A chain belongs to its store: within the shard it is shared, otherwise copied.
-OpResult TakeChain(AtomicStep& step, const store::ChainRef& chain, shard::Run* run) {
+OpResult TakeChain(AtomicStep& step, const store::ChainRef& chain, bool moves, shard::Run* run) {
   if (step.command->key_shards[0] == step.command->key_shards[1]) {
     run->chain = chain;
     return OpResult::kOk;
   }
-  const uint64_t total_bytes = chain.size_bytes();
-  store::ChainBuilder builder = step.shard->store()->NewChain(total_bytes);
-  for (uint64_t at = 0; at < total_bytes;) {
-    const std::string_view piece = chain.PieceAt(at);
-    if (const OpResult written = builder.Write(piece); written != OpResult::kOk) {
-      return written;
-    }
-    at += piece.size();
-  }
-  run->chain = builder.Finish();
-  return OpResult::kOk;
+  return step.shard->CopyRun(chain, run, step.force || moves);
 }
 
-// Writes the captured value to the destination. kWait is possible until the value is linked.
-OpResult WriteDestination(AtomicStep& step, const CapturedValue& value) {
+// Writes the captured value to the destination. kWait is possible until the value is linked. What
+// moves (RENAME) needs no budget: it leaves another place.
+OpResult WriteDestination(AtomicStep& step, const CapturedValue& value, bool moves) {
   const Key& key = step.command->keys[1];
   const uint64_t bytes = SizeOf(value);
   if (NeedsRun(bytes)) {
     shard::Run& run = step.part->runs[0];
     if (!run.chain) {
-      const OpResult made = TakeChain(step, value.chain, &run);
+      const OpResult made = TakeChain(step, value.chain, moves, &run);
       if (made != OpResult::kOk) {
         return made;
       }
@@ -272,7 +269,8 @@ OpResult WriteDestination(AtomicStep& step, const CapturedValue& value) {
     }
     return step.shard->SetRun(key, std::move(run), value.expiry_ms);
   }
-  const OpResult reserved = step.shard->Reserve(1, key.bytes.size() + bytes, step.force);
+  const OpResult reserved = moves ? step.shard->ReserveLog(1, key.bytes.size() + bytes, step.force)
+                                  : step.shard->Reserve(1, key.bytes.size() + bytes, step.force);
   if (reserved != OpResult::kOk) {
     return reserved;
   }
@@ -310,7 +308,7 @@ OpResult StepMove(AtomicStep& step, bool only_if_absent, bool remove_source) {
     return OpResult::kOk;
   }
   if (step.phase == 1 && step.part == destination) {
-    return WriteDestination(step, source->values[0]);
+    return WriteDestination(step, source->values[0], remove_source);
   }
   if (step.phase == 2 && remove_source && step.part == source &&
       destination->result == OpResult::kOk) {

@@ -26,8 +26,8 @@ struct AtomicSpec {
   // Before anything is held, on each part's shard: large values into the log, inert. kWait: call
   // again. May be null.
   OpResult (*prepare)(AtomicStep& step);
-  // kWait only if nothing of the transaction was written on this shard yet. Other errors end this
-  // command alone.
+  // kWait, inside EXEC: only to let a tick end, since a record of the transaction may hold back the
+  // commits that others would wait for. Other errors end this command alone.
   OpResult (*step)(AtomicStep& step);
   // Writes the reply from the parts.
   void (*finish)(TransactionCommand& command, Reply* reply, resp::Writer& out);

@@ -35,6 +35,7 @@ OpResult SetRange(const Scratch& scratch, const KeyRange& range,
 // May every shard take its keys now? kWait also for what needs the long way (large values).
 OpResult ReserveAll(const Scratch& scratch, std::span<const KeyRange> ranges,
                     std::span<const std::string_view> args) {
+  uint64_t memory_bytes = 0;
   for (const KeyRange& range : ranges) {
     uint64_t bytes = 0;
     for (size_t i = range.begin; i < range.end; ++i) {
@@ -45,14 +46,15 @@ OpResult ReserveAll(const Scratch& scratch, std::span<const KeyRange> ranges,
       }
       bytes += scratch.keys[key].bytes.size() + value_bytes;
     }
+    memory_bytes += bytes;
     // One record more: the closing one.
-    const OpResult reserved = range.shard->Reserve(
+    const OpResult reserved = range.shard->ReserveLog(
         static_cast<uint32_t>(range.end - range.begin) + 1, bytes + 10 * ranges.size());
     if (reserved != OpResult::kOk) {
       return reserved;
     }
   }
-  return OpResult::kOk;
+  return ranges[0].shard->HasMemoryFor(memory_bytes) ? OpResult::kOk : OpResult::kOutOfMemory;
 }
 
 }  // namespace

@@ -43,14 +43,14 @@ OpResult StoreOverlaid(ShardCall& call, const store::Item* item, uint64_t offset
   const uint64_t expiry_ms = item == nullptr ? 0 : item->expiry_ms();
   OpResult result = OpResult::kOk;
   if (!call.run->chain) {
-    result = call.shard->MakeRun(value, call.run);
+    result = call.shard->MakeRun(value, call.run, call.force, /*at_once=*/true);
     call.run->base_seq = base_seq;
   }
   if (result == OpResult::kOk) {
     result = call.shard->EmitRun(call.run, call.keys[0], call.force);
   }
   if (result == OpResult::kOk) {
-    result = call.shard->Reserve(1, call.keys[0].bytes.size() + sizeof(uint64_t), call.force);
+    result = call.shard->ReserveLog(1, call.keys[0].bytes.size() + sizeof(uint64_t), call.force);
   }
   if (result == OpResult::kOk) {
     result = call.shard->SetRun(call.keys[0], std::exchange(*call.run, shard::Run{}), expiry_ms);

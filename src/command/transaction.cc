@@ -9,8 +9,16 @@
 #include "command/dispatch.h"
 #include "command/front_thread.h"
 #include "command/multi_key.h"
+#include "command/numbers.h"
+#include "command/strings.h"
+#include "command/write_effects.h"
 
 namespace kvstored::command {
+namespace {
+
+constexpr int64_t kDiskFullPatienceUs = 1'000'000;
+
+}  // namespace
 
 CommandPart* TransactionCommand::PartOf(ShardId shard) {
   const auto found =
@@ -94,6 +102,30 @@ void Transaction::PlanCommand(TransactionCommand* command) {
     }
     return;
   }
+  PlanKeyCommand(command);
+}
+
+namespace {
+
+// A number that a command makes of its words; INCRBYFLOAT's may have 5,000 digits.
+uint64_t NumberBytesMax(const CommandSpec& spec) {
+  return spec.shard_handler == &HandleIncrByFloat ? 5200 : 64;
+}
+
+// What SETRANGE fills up before its bytes.
+uint64_t GapBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
+  int64_t offset = 0;
+  const bool gap = spec.shard_handler == &HandleSetRange && args.size() > 2 &&
+                   ParseInt64(args[2], &offset) && offset > 0 &&
+                   offset <= static_cast<int64_t>(kValueBytesMax);
+  return gap ? static_cast<uint64_t>(offset) : 0;
+}
+
+}  // namespace
+
+void Transaction::PlanKeyCommand(TransactionCommand* command) {
+  const CommandSpec& spec = *command->spec;
+  const std::span<const std::string_view> args = command->pack.args();
   for (CommandPart& part : command->parts) {
     if (spec.reach == Reach::kFanSum) {
       part.args.push_back(args[0]);
@@ -104,16 +136,22 @@ void Transaction::PlanCommand(TransactionCommand* command) {
       part.args.assign(args.begin(), args.end());
     }
     part.runs.resize(1);
-    if (!writes) {
+    if ((spec.flags & kFlagWrite) == 0) {
       continue;
     }
-    // A key's command writes one record, or two where a value replaces an expired item; beside its
-    // own words a number of at most 40 digits.
+    // A key's command writes one record, or two where a value replaces an expired item.
     part.record_count = 2 * static_cast<uint32_t>(part.keys.size());
-    part.record_bytes = 64 * part.keys.size();
+    uint64_t bytes = NumberBytesMax(spec) * part.keys.size() + GapBytes(spec, args);
     for (const std::string_view& arg : part.args) {
-      part.record_bytes += arg.size();
+      bytes += arg.size();
     }
+    part.record_bytes = NeedsRun(bytes)
+                            ? RunBytesMax(bytes, part.keys.empty() ? 0 : part.keys[0].bytes.size())
+                            : bytes;
+    part.memory_bytes = (spec.flags & kFlagDenyOom) != 0 ? bytes : 0;
+    // Too much for a delta: the whole value is written anew, with what was there.
+    part.moves_value = NeedsRun(bytes) && (spec.shard_handler == &HandleAppend ||
+                                           spec.shard_handler == &HandleSetRange);
   }
 }
 
@@ -141,6 +179,25 @@ Transaction::ShardPart* Transaction::PartOf(ShardId shard) {
   return (*thread)->shards.back().get();
 }
 
+void Transaction::AddBounds(const CommandPart& part, ShardPart* shard) {
+  shard->record_count += part.record_count;
+  shard->record_bytes += part.record_bytes;
+  memory_bytes_ += part.memory_bytes;
+  if (!is_exec()) {
+    return;  // large values are in the log when the shards are taken; what moves is reserved then
+  }
+  shard->record_bytes += part.run_bytes;
+  memory_bytes_ += part.run_bytes;
+  if (part.moves_value) {
+    ++shard->move_count;
+    ++move_count_;
+    for (const Key& key : part.keys) {
+      moved_key_bytes_max_ = std::max<uint64_t>(moved_key_bytes_max_, key.bytes.size());
+    }
+    copy_count_ += (commands_[part.command]->spec->flags & kFlagDenyOom) != 0 ? 1 : 0;
+  }
+}
+
 void Transaction::BuildParts() {
   uint32_t phase = 0;
   for (size_t i = 0; i < commands_.size(); ++i) {
@@ -155,8 +212,14 @@ void Transaction::BuildParts() {
       part.command = static_cast<uint32_t>(i);
       ShardPart* shard = PartOf(part.shard);
       shard->steps.push_back(&part);
-      shard->record_count += part.record_count;
-      shard->record_bytes += part.record_bytes;
+      AddBounds(part, shard);
+    }
+    if (is_exec()) {
+      for (const std::string_view& arg : command->pack.args()) {
+        added_bytes_ += arg.size();
+      }
+      added_bytes_ +=
+          NumberBytesMax(*command->spec) + GapBytes(*command->spec, command->pack.args());
     }
   }
   phase_count_ = phase + 1;
@@ -175,6 +238,7 @@ void Transaction::BuildParts() {
 }
 
 void Transaction::Start() {
+  started_us_ = session_->front().now_us();
   BuildParts();
   if (threads_.empty()) {
     session_->OnTransactionClosed();
@@ -279,6 +343,9 @@ void Transaction::OnStageDone(ThreadPart* part) {
     case Stage::kHold:
       AfterHold(part);
       return;
+    case Stage::kReserve:
+      AfterReserve();
+      return;
     case Stage::kAwait:
       hold_at_ = 0;
       HoldNext();
@@ -303,6 +370,8 @@ void Transaction::AfterHold(ThreadPart* part) {
   if (part->outcome == OpResult::kOk && !part->watch_failed) {
     if (++hold_at_ < threads_.size()) {
       HoldNext();
+    } else if (move_count_ > 0) {
+      BeginAll(Stage::kReserve, threads_.size());
     } else {
       phase_ = 0;
       RunPhase();
@@ -317,18 +386,34 @@ void Transaction::AfterHold(ThreadPart* part) {
   }
 }
 
+void Transaction::AfterReserve() {
+  if (outcome_ == OpResult::kOk) {
+    phase_ = 0;
+    RunPhase();
+    return;
+  }
+  for (hold_at_ = 0; threads_[hold_at_]->outcome != outcome_; ++hold_at_) {
+  }
+  BeginAll(Stage::kRelease, threads_.size());
+}
+
 void Transaction::AfterRelease() {
   if (watch_failed_) {
     session_->OnTransactionClosed();
     Finish();
     return;
   }
-  if (outcome_ == OpResult::kWait) {
+  // The log makes room when more is asked of it than lies ready: full is a disk that stays so.
+  const bool full_for_long = session_->front().now_us() - started_us_ > kDiskFullPatienceUs;
+  if (outcome_ == OpResult::kWait || (outcome_ == OpResult::kDiskFull && !full_for_long)) {
     // No space for all of it at once: wait where there was none, holding nothing, and start again.
-    ThreadPart* part = threads_[hold_at_].get();
-    outcome_ = part->outcome = OpResult::kOk;
+    for (const auto& thread : threads_) {
+      thread->outcome = OpResult::kOk;
+    }
+    outcome_ = OpResult::kOk;
+    value_bytes_max_ = 0;
     parts_out_ = 1;
-    Begin(Stage::kAwait, part);
+    Begin(Stage::kAwait, threads_[hold_at_].get());
     return;
   }
   Abort(outcome_);

@@ -46,6 +46,10 @@ struct CommandPart {
   // Upper bound of what it will write, asked of Reserve before anything runs.
   uint32_t record_count = 0;
   uint64_t record_bytes = 0;
+  uint64_t memory_bytes = 0;  // asked of the budget; 0 for what Redis lets run without memory
+  uint64_t run_bytes = 0;     // large values of a command that prepares, in records
+  // It may write a value that is known only when it runs: whatever its keys hold by then.
+  bool moves_value = false;
   OpResult result = OpResult::kOk;
   bool flag = false;  // for the command's own use
   Reply reply;
@@ -97,6 +101,7 @@ class Transaction {
   enum class Stage : uint8_t {
     kPrepare,  // large values into their logs, inert (no shard is held)
     kHold,     // take the shards in order; WATCH and space are checked
+    kReserve,  // all are held: space for values that move between them
     kAwait,    // nothing is held: wait at the shard that had no space
     kRun,      // one phase of the commands
     kClose,    // closing records, release, gate
@@ -109,6 +114,7 @@ class Transaction {
     ShardId shard = 0;
     uint32_t record_count = 0;
     uint64_t record_bytes = 0;
+    uint32_t move_count = 0;
     std::vector<CommandPart*> steps;  // in the order of commands
     std::vector<const WatchedKey*> watched;
     Seq dependency = 0;
@@ -134,6 +140,8 @@ class Transaction {
 
   void BuildParts();
   void PlanCommand(TransactionCommand* command);
+  void PlanKeyCommand(TransactionCommand* command);
+  void AddBounds(const CommandPart& part, ShardPart* shard);
   void SplitKeys(TransactionCommand* command);
   ShardPart* PartOf(ShardId shard);
 
@@ -146,6 +154,7 @@ class Transaction {
   void Release();
   void OnStageDone(ThreadPart* part);
   void AfterHold(ThreadPart* part);
+  void AfterReserve();
   void AfterRelease();
   void Abort(OpResult outcome);
   void Finish();
@@ -158,6 +167,9 @@ class Transaction {
   static void Complete(ThreadPart* part);
   bool PrepareThere(ThreadPart* part);
   bool HoldThere(ThreadPart* part);
+  void ReserveThere(ThreadPart* part);
+  OpResult ReserveShard(shard::Shard* shard, const ShardPart& part) const;
+  void SeeValues(shard::Shard* shard, const ShardPart& part);
   bool RunThere(ThreadPart* part);
   void CloseThere(ThreadPart* part);
   void ReleaseThere(ThreadPart* part);
@@ -178,6 +190,15 @@ class Transaction {
   size_t hold_at_ = 0;
   size_t parts_out_ = 0;
   bool writes_ = false;
+  // Upper bounds (P27). A value inside EXEC is never larger than the largest that a moving command
+  // found (value_bytes_max_, known once all shards are held) and all that EXEC's own words add.
+  uint64_t memory_bytes_ = 0;
+  uint64_t added_bytes_ = 0;
+  uint64_t value_bytes_max_ = 0;
+  uint64_t moved_key_bytes_max_ = 0;
+  uint32_t move_count_ = 0;  // commands that move a value, of EXEC
+  uint32_t copy_count_ = 0;  // of those, the ones that take memory
+  int64_t started_us_ = 0;
   bool watch_failed_ = false;
   OpResult outcome_ = OpResult::kOk;
   std::vector<record::TxnPart> closing_;

@@ -16,7 +16,7 @@ OpResult PrepareValue(ShardCall& call, std::string_view value) {
     return OpResult::kOk;
   }
   if (!call.run->chain) {
-    const OpResult made = call.shard->MakeRun(value, call.run);
+    const OpResult made = call.shard->MakeRun(value, call.run, call.force);
     if (made != OpResult::kOk) {
       return made;
     }
@@ -29,7 +29,8 @@ OpResult FinishValue(ShardCall& call, std::string_view value, uint64_t expiry_ms
   if (!NeedsRun(value.size())) {
     return StoreSmall(call, value, expiry_ms);
   }
-  const OpResult reserved = call.shard->Reserve(1, key.bytes.size() + sizeof(uint64_t), call.force);
+  const OpResult reserved =
+      call.shard->ReserveLog(1, key.bytes.size() + sizeof(uint64_t), call.force);
   if (reserved != OpResult::kOk) {
     return reserved;
   }
@@ -46,7 +47,7 @@ OpResult StoreSmall(ShardCall& call, std::string_view value, uint64_t expiry_ms)
 }
 
 OpResult DeleteKey(ShardCall& call) {
-  const OpResult reserved = call.shard->Reserve(1, call.keys[0].bytes.size(), call.force);
+  const OpResult reserved = call.shard->ReserveLog(1, call.keys[0].bytes.size(), call.force);
   if (reserved == OpResult::kOk) {
     call.shard->Delete(call.keys[0]);
   }
@@ -54,7 +55,7 @@ OpResult DeleteKey(ShardCall& call) {
 }
 
 OpResult ChangeExpiry(ShardCall& call, uint64_t expiry_ms) {
-  const OpResult reserved = call.shard->Reserve(1, call.keys[0].bytes.size(), call.force);
+  const OpResult reserved = call.shard->ReserveLog(1, call.keys[0].bytes.size(), call.force);
   if (reserved != OpResult::kOk) {
     return reserved;
   }

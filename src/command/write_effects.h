@@ -42,6 +42,11 @@ inline bool NeedsRun(uint64_t value_bytes) {
   return value_bytes > kPartBytesMax;
 }
 
+// Bytes of the records of a run at most, headers included: each part names the key.
+inline uint64_t RunBytesMax(uint64_t value_bytes, uint64_t key_bytes) {
+  return value_bytes + (value_bytes / kPartBytesMax + 2) * (key_bytes + 128);
+}
+
 // First half of a write of `value`: for a large one, copies it into a run and emits the parts;
 // kWait in between. When it returns kOk the handler judges its conditions and calls FinishValue in
 // the same run of the handler.

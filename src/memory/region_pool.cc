@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint64_t kAddressBits = 48;  // what index entries can hold
 constexpr uint64_t kHeadRoomBytesMin = uint64_t{64} << 20;
+// Address space that is reserved at a time beyond the limit.
+constexpr uint64_t kBeyondLimitBytes = uint64_t{64} << 20;
 
 uint64_t RoundUpToChunk(uint64_t bytes) {
   return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
@@ -129,9 +131,11 @@ bool RegionPool::ReserveLocked(uint64_t size_bytes) {
 }
 
 // The next chunk of address space, made usable; null with errno set.
-char* RegionPool::MapNextLocked() {
-  const uint64_t limit_bytes = LimitBytesLocked();
+char* RegionPool::MapNextLocked(bool beyond_limit) {
   const uint64_t known_bytes = counters_.mapped_bytes + cold_chunks_.size() * kChunkBytes;
+  const uint64_t limit_bytes = beyond_limit
+                                   ? std::max(LimitBytesLocked(), known_bytes + kBeyondLimitBytes)
+                                   : LimitBytesLocked();
   if (known_bytes + kChunkBytes > limit_bytes) {
     errno = ENOMEM;
     return nullptr;
@@ -160,11 +164,11 @@ char* RegionPool::MapNextLocked() {
   return chunk;
 }
 
-char* RegionPool::TakeColdOrNewLocked() {
+char* RegionPool::TakeColdOrNewLocked(bool beyond_limit) {
   if (cold_chunks_.empty()) {
-    return MapNextLocked();
+    return MapNextLocked(beyond_limit);
   }
-  if (counters_.mapped_bytes + kChunkBytes > LimitBytesLocked()) {
+  if (!beyond_limit && counters_.mapped_bytes + kChunkBytes > LimitBytesLocked()) {
     return nullptr;
   }
   char* const chunk = cold_chunks_.back();
@@ -173,20 +177,23 @@ char* RegionPool::TakeColdOrNewLocked() {
   return chunk;
 }
 
-void* RegionPool::Allocate() {
+void* RegionPool::Allocate(bool beyond_limit) {
   const std::lock_guard<std::mutex> lock(mutex_);
   char* chunk = nullptr;
   // max_bytes may have been lowered below what is mapped: free chunks are then no room.
   if (counters_.used_bytes + kChunkBytes > LimitBytesLocked()) {
-    ++counters_.exhausted_count;
-    return nullptr;
+    if (!beyond_limit) {
+      ++counters_.exhausted_count;
+      return nullptr;
+    }
+    ++counters_.beyond_limit_count;
   }
   if (!free_chunks_.empty()) {
     chunk = free_chunks_.back();
     free_chunks_.pop_back();
     counters_.free_bytes -= kChunkBytes;
   } else {
-    chunk = TakeColdOrNewLocked();
+    chunk = TakeColdOrNewLocked(beyond_limit);
     if (chunk == nullptr) {
       ++counters_.exhausted_count;
       return nullptr;

@@ -34,6 +34,7 @@ struct PoolCounters {
   uint64_t free_bytes = 0;          // chunks ready to be handed out
   uint64_t grow_in_tick_count = 0;  // Allocate() calls that found no chunk ready
   uint64_t exhausted_count = 0;     // Allocate() calls that were refused
+  uint64_t beyond_limit_count = 0;  // Allocate() calls that were granted beyond the limit
 };
 
 // Thread-safe. The lock is held for list operations only, never while memory is touched, and is
@@ -63,8 +64,10 @@ class RegionPool {
   // Start() and before anything is allocated.
   void Pretouch(uint32_t slice_index, uint32_t slice_count);
 
-  // A chunk (contents undefined) or null: at the limit, or the kernel refuses.
-  void* Allocate();
+  // A chunk (contents undefined) or null: at the limit, or the kernel refuses. With `beyond_limit`
+  // only the latter: for what was judged by WithinBudget() before it began and cannot stop half
+  // way. It is no more than what fragmentation takes beyond the head-room.
+  void* Allocate(bool beyond_limit = false);
   void Free(void* chunk);
 
   // For a background thread: makes and touches chunks until `count` are free or the limit is
@@ -98,8 +101,8 @@ class RegionPool {
  private:
   uint64_t LimitBytesLocked() const;
   bool ReserveLocked(uint64_t size_bytes);
-  char* MapNextLocked();
-  char* TakeColdOrNewLocked();
+  char* MapNextLocked(bool beyond_limit = false);
+  char* TakeColdOrNewLocked(bool beyond_limit = false);
 
   const Options options_;
   std::atomic<uint64_t> max_bytes_;

@@ -108,8 +108,20 @@ void SlabAllocator::UnfileChunk(Chunk* chunk) {
   }
 }
 
+void* SlabAllocator::PoolChunk() {
+  void* chunk = pool_->Allocate();
+  if (chunk == nullptr && must_succeed_) {
+    chunk = pool_->Allocate(/*beyond_limit=*/true);
+    // Recovery drops the whole of a transaction that was not closed: ending is what keeps it whole.
+    KVS_CHECK(
+        chunk != nullptr, "the kernel refuses %llu bytes inside a transaction; held_bytes=%llu",
+        static_cast<unsigned long long>(kChunkBytes), static_cast<unsigned long long>(held_bytes_));
+  }
+  return chunk;
+}
+
 SlabAllocator::Chunk* SlabAllocator::NewChunk() {
-  void* const memory = pool_->Allocate();
+  void* const memory = PoolChunk();
   if (memory == nullptr) {
     return nullptr;
   }
@@ -261,7 +273,7 @@ void SlabAllocator::Free(void* slot, size_t bytes) {
 }
 
 void* SlabAllocator::AllocateChunk() {
-  void* const chunk = pool_->Allocate();
+  void* const chunk = PoolChunk();
   if (chunk != nullptr) {
     held_bytes_ += kChunkBytes;
     used_bytes_ += kChunkBytes;

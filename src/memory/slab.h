@@ -71,6 +71,11 @@ class SlabAllocator {
   void* Allocate(size_t bytes);
   // `bytes` as it was asked for.
   void Free(void* slot, size_t bytes);
+  // While `on`, memory is found even where the pool is at its limit (RegionPool::Allocate): for a
+  // transaction, which must not stop half way.
+  void SetMustSucceed(bool on) {
+    must_succeed_ = on;
+  }
   // A whole chunk, for what no class holds.
   void* AllocateChunk();
   void FreeChunk(void* chunk);
@@ -105,8 +110,10 @@ class SlabAllocator {
   void FileChunk(Chunk* chunk);
   void UnfileChunk(Chunk* chunk);
   void SettleCharge();
+  void* PoolChunk();
 
   RegionPool* const pool_;
+  bool must_succeed_ = false;
   std::array<ClassState, kSlotClassCount> classes_;
   Chunk* whole_group_chunks_ = nullptr;  // chunks with a free group of eight pages
   Chunk* page_chunks_ = nullptr;         // chunks with free pages, but no free group

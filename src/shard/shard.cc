@@ -15,6 +15,11 @@ uint64_t EncodedBound(uint32_t record_count, uint64_t bytes) {
   return bytes + uint64_t{record_count} * (kRecordHeaderBytes + kRecordAlign);
 }
 
+// Of a large value inside a transaction, copied or emitted in one tick: about a millisecond.
+constexpr uint64_t kForcedStepBytes = 2 << 20;
+// Whole pieces of a chain.
+constexpr uint64_t kCopyBytes = 8 * (uint64_t{56} << 10);
+
 uint64_t RemovalKey(const Digest& digest) {
   return digest.high ^ digest.low;
 }
@@ -94,6 +99,14 @@ OpResult Shard::GateWrite() const {
 }
 
 OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
+  if (!force && !HasMemoryFor(bytes)) {
+    const OpResult gated = GateWrite();
+    return gated != OpResult::kOk ? gated : OpResult::kOutOfMemory;
+  }
+  return ReserveLog(record_count, bytes, force);
+}
+
+OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
   const uint64_t encoded = EncodedBound(record_count, bytes);
   if (!force) {
     if (const OpResult gated = GateWrite(); gated != OpResult::kOk) {
@@ -102,9 +115,6 @@ OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
     const uint64_t held = uncommitted_bytes_ + OpenBytes();
     if (held > 0 && held + encoded > kUncommittedBytesMax / options_.shard_count) {
       return OpResult::kWait;
-    }
-    if (!options_.pool->WithinBudget(bytes)) {
-      return OpResult::kOutOfMemory;
     }
   }
   const uint64_t needed = OpenBytes() + encoded;
@@ -223,25 +233,68 @@ void Shard::Flush() {
   KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
 }
 
-OpResult Shard::MakeRun(std::string_view value, Run* run) {
-  store::ChainBuilder builder = store_.NewChain(value.size());
-  if (const OpResult written = builder.Write(value); written != OpResult::kOk) {
-    return written;
+// The tick goes on, the command with it in the next one.
+OpResult Shard::Yield() {
+  parked_may_run_ = true;
+  return OpResult::kWait;
+}
+
+// piece_at(offset): the bytes there, as far as they are contiguous.
+template <typename PieceAt>
+OpResult Shard::FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run) {
+  if (!run->filling) {
+    run->filling.emplace(store_.NewChain(total_bytes));
   }
-  run->chain = builder.Finish();
+  store::ChainBuilder& filling = *run->filling;
+  const uint64_t begin = filling.written_bytes();
+  while (filling.written_bytes() < total_bytes) {
+    if (filling.written_bytes() - begin >= bytes_max) {
+      return Yield();
+    }
+    const std::string_view piece = piece_at(filling.written_bytes());
+    const OpResult written = filling.Write(piece.substr(0, kCopyBytes));
+    if (written != OpResult::kOk) {
+      run->filling.reset();
+      return written;
+    }
+  }
+  run->chain = filling.Finish();
+  run->filling.reset();
   run->emitted_bytes = 0;
   run->id = 0;
   run->open = nullptr;
   return OpResult::kOk;
 }
 
+OpResult Shard::MakeRun(std::string_view value, Run* run, bool force, bool at_once) {
+  if (!force && !run->filling && !HasMemoryFor(value.size())) {
+    return OpResult::kOutOfMemory;
+  }
+  return FillRun(
+      value.size(), [value](uint64_t offset) { return value.substr(offset); },
+      force && !at_once ? kForcedStepBytes : UINT64_MAX, run);
+}
+
+OpResult Shard::CopyRun(const store::ChainRef& value, Run* run, bool force) {
+  if (!force && !run->filling && !HasMemoryFor(value.size_bytes())) {
+    return OpResult::kOutOfMemory;
+  }
+  return FillRun(
+      value.size_bytes(), [&value](uint64_t offset) { return value.PieceAt(offset); },
+      kForcedStepBytes, run);
+}
+
 OpResult Shard::EmitRun(Run* run, const Key& key, bool force) {
   const uint64_t total_bytes = run->chain.size_bytes();
+  const uint64_t begin = run->emitted_bytes;
   std::string piece;
   while (run->emitted_bytes < total_bytes) {
+    if (force && run->emitted_bytes - begin >= kForcedStepBytes) {
+      return Yield();
+    }
     const uint64_t piece_bytes =
         std::min<uint64_t>(kPartBytesMax, total_bytes - run->emitted_bytes);
-    const OpResult reserved = Reserve(1, key.bytes.size() + piece_bytes, force);
+    const OpResult reserved = ReserveLog(1, key.bytes.size() + piece_bytes, force);
     if (reserved != OpResult::kOk) {
       return reserved;
     }
@@ -309,6 +362,7 @@ void Shard::BeginTxn(uint64_t txn_id) {
   KVS_CHECK(txn_id_ == 0 && txn_id != 0, "open=%lu txn=%lu", txn_id_, txn_id);
   txn_id_ = txn_id;
   txn_first_ = 0;
+  store_.SetMustSucceed(true);
 }
 
 void Shard::EndTxn(std::span<const record::TxnPart> parts, std::shared_ptr<TxnCommit> commit) {
@@ -321,11 +375,13 @@ void Shard::EndTxn(std::span<const record::TxnPart> parts, std::shared_ptr<TxnCo
   txns_.back().commit = std::move(commit);
   txn_id_ = 0;
   txn_first_ = 0;
+  store_.SetMustSucceed(false);
 }
 
 void Shard::AbandonTxn() {
   KVS_CHECK(txn_first_ == 0, "first=%lu", txn_first_);
   txn_id_ = 0;
+  store_.SetMustSucceed(false);
 }
 
 void Shard::Park(base::Task* task) {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,7 @@ struct NodeGate {
 // A value on its way into the log as a run of parts (P4): it lies whole in its slabs, its parts are
 // emitted as the uncommitted window lets them, and only SetRun gives it an effect.
 struct Run {
+  std::optional<store::ChainBuilder> filling;  // while its bytes are being copied
   store::ChainRef chain;
   uint64_t emitted_bytes = 0;
   Seq id = 0;  // seq of the first part
@@ -164,6 +166,13 @@ class Shard {
   // only log space is asked for: role, window and memory were judged when it began, and half of a
   // transaction must not be refused.
   OpResult Reserve(uint32_t record_count, uint64_t bytes, bool force = false);
+  // The same for what takes no memory, and so must be possible when there is none: removals,
+  // changes of expiry, parts of a value that lies in its slabs.
+  OpResult ReserveLog(uint32_t record_count, uint64_t bytes, bool force = false);
+  // Is there memory for so many bytes within the budget?
+  bool HasMemoryFor(uint64_t bytes) const {
+    return options_.pool->WithinBudget(bytes);
+  }
   // key := value (at most kPartBytesMax bytes). kOk or kOutOfMemory (nothing changed).
   OpResult Set(const Key& key, std::string_view value, uint64_t expiry_ms);
   // Removes; the key must be present in the store (expired or not).
@@ -176,8 +185,12 @@ class Shard {
   void Flush();
 
   // Large values: copy the bytes into a chain (kOutOfMemory possible), emit its parts as far as the
-  // window allows (kWait: Park and call again), then SetRun links it.
-  OpResult MakeRun(std::string_view value, Run* run);
+  // window allows (kWait: Park and call again), then SetRun links it. With `force` no budget or
+  // window is asked, but no call does more than a tick may take: kWait then, too.
+  // at_once: all of it in this call nevertheless (the value will not be there again).
+  OpResult MakeRun(std::string_view value, Run* run, bool force = false, bool at_once = false);
+  // The value is a chain of another shard. kWait: call again, as above.
+  OpResult CopyRun(const store::ChainRef& value, Run* run, bool force = false);
   OpResult EmitRun(Run* run, const Key& key, bool force = false);
   OpResult SetRun(const Key& key, Run run, uint64_t expiry_ms);
 
@@ -189,7 +202,8 @@ class Shard {
   bool IsHeldByOther(uint64_t txn_id) const {
     return held_by_ != 0 && held_by_ != txn_id;
   }
-  // Records between BeginTxn and EndTxn are one part of the transaction.
+  // Records between BeginTxn and EndTxn are one part of the transaction. Until then no write here
+  // fails for want of memory: whoever begins it has asked HasMemoryFor() an upper bound.
   void BeginTxn(uint64_t txn_id);
   // True if the transaction has made records here so far.
   bool TxnHasRecords() const {
@@ -208,6 +222,10 @@ class Shard {
   void Park(base::Task* task);
   bool HasParked() const {
     return parked_head_ != nullptr;
+  }
+  // A parked task may run: the next tick should not wait.
+  bool HasRunnable() const {
+    return parked_head_ != nullptr && parked_may_run_;
   }
 
   // --- Records from elsewhere: recovery, replication, checkpoints. ---
@@ -336,6 +354,9 @@ class Shard {
   // Applies, then encodes: a store without memory leaves no record.
   OpResult Emit(record::Record* record);
   OpResult GateWrite() const;
+  template <typename PieceAt>
+  OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);
+  OpResult Yield();
   void NoteRemoval(const Digest& digest, Seq seq);
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);

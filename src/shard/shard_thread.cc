@@ -176,6 +176,7 @@ bool ShardThread::Tick(int64_t max_sleep_us) {
   // Hooks may have run commands whose connections had been waiting.
   for (auto& shard : shards_) {
     shard->Seal();
+    more = more || shard->HasRunnable();
   }
   BeginLogRound(/*idle=*/false);
   // 7. Tasks to other threads, once a tick.

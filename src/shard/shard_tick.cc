@@ -25,7 +25,7 @@ bool Shard::ExpireSome() {
       &keys);
   for (const std::string& bytes : keys) {
     // Only the primary decides, and only while its set acknowledges (P8): Reserve says.
-    if (Reserve(1, bytes.size()) != OpResult::kOk) {
+    if (ReserveLog(1, bytes.size()) != OpResult::kOk) {
       return false;
     }
     const Key key{.bytes = bytes, .digest = options_.digester->Of(bytes)};

@@ -100,6 +100,10 @@ uint32_t Store::CollectExpired(uint64_t now_ms, uint32_t budget,
   return impl_->CollectExpired(now_ms, budget, visit, context);
 }
 
+void Store::SetMustSucceed(bool on) {
+  impl_->slabs.SetMustSucceed(on);
+}
+
 bool Store::Tick() {
   return impl_->Reclaim(kTickReclaimBudget);
 }

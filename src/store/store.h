@@ -84,6 +84,10 @@ class Store {
   uint32_t CollectExpired(uint64_t now_ms, uint32_t budget,
                           void (*visit)(void* context, const Item& item), void* context);
 
+  // While `on`, nothing answers kOutOfMemory: memory is taken beyond the pool's limit. For a
+  // transaction whose need was judged before it began.
+  void SetMustSucceed(bool on);
+
   // Bounded housekeeping: gives back memory of cleared or released chains. Returns true if there is
   // more to do.
   bool Tick();
