@@ -14,11 +14,6 @@
 #include "command/write_effects.h"
 
 namespace kvstored::command {
-namespace {
-
-constexpr int64_t kDiskFullPatienceUs = 1'000'000;
-
-}  // namespace
 
 CommandPart* TransactionCommand::PartOf(ShardId shard) {
   const auto found =
@@ -112,13 +107,16 @@ uint64_t NumberBytesMax(const CommandSpec& spec) {
   return spec.shard_handler == &HandleIncrByFloat ? 5200 : 64;
 }
 
-// What SETRANGE fills up before its bytes.
+// What SETRANGE fills up before its bytes; nothing where it will refuse.
 uint64_t GapBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
   int64_t offset = 0;
-  const bool gap = spec.shard_handler == &HandleSetRange && args.size() > 2 &&
-                   ParseInt64(args[2], &offset) && offset > 0 &&
-                   offset <= static_cast<int64_t>(kValueBytesMax);
-  return gap ? static_cast<uint64_t>(offset) : 0;
+  if (spec.shard_handler != &HandleSetRange || args.size() < 4 || args[3].empty() ||
+      !ParseInt64(args[2], &offset) || offset < 0) {
+    return 0;
+  }
+  const auto gap_bytes = static_cast<uint64_t>(offset);
+  return gap_bytes <= kValueBytesMax && args[3].size() <= kValueBytesMax - gap_bytes ? gap_bytes
+                                                                                     : 0;
 }
 
 }  // namespace
@@ -238,7 +236,6 @@ void Transaction::BuildParts() {
 }
 
 void Transaction::Start() {
-  started_us_ = session_->front().now_us();
   BuildParts();
   if (threads_.empty()) {
     session_->OnTransactionClosed();
@@ -403,9 +400,7 @@ void Transaction::AfterRelease() {
     Finish();
     return;
   }
-  // The log makes room when more is asked of it than lies ready: full is a disk that stays so.
-  const bool full_for_long = session_->front().now_us() - started_us_ > kDiskFullPatienceUs;
-  if (outcome_ == OpResult::kWait || (outcome_ == OpResult::kDiskFull && !full_for_long)) {
+  if (outcome_ == OpResult::kWait) {
     // No space for all of it at once: wait where there was none, holding nothing, and start again.
     for (const auto& thread : threads_) {
       thread->outcome = OpResult::kOk;

@@ -198,7 +198,6 @@ class Transaction {
   uint64_t moved_key_bytes_max_ = 0;
   uint32_t move_count_ = 0;  // commands that move a value, of EXEC
   uint32_t copy_count_ = 0;  // of those, the ones that take memory
-  int64_t started_us_ = 0;
   bool watch_failed_ = false;
   OpResult outcome_ = OpResult::kOk;
   std::vector<record::TxnPart> closing_;

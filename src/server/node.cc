@@ -119,9 +119,7 @@ void Node::MakeShards() {
       }
     };
     options.reserve_log = [core](uint64_t bytes) {
-      const bool reserved = core->log()->Reserve(bytes);
-      core->gate.disk_full.store(!reserved, std::memory_order_relaxed);
-      return reserved;
+      return core->log()->Reserve(bytes);
     };
     thread->AddShard(std::make_unique<shard::Shard>(std::move(options)));
   }
@@ -224,6 +222,7 @@ bool Node::StepBackground() {
         base::LogInfo("log: there is room again, writes go on");
       }
     } else if (absl::IsResourceExhausted(prepared)) {
+      core_->gate.disk_full.store(true, std::memory_order_relaxed);
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning(absl::StrFormat("log: %s", std::string(prepared.message())));
     } else {

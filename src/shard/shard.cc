@@ -122,7 +122,9 @@ OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
     constexpr uint64_t kQuotaStepBytes = 256 << 10;
     const uint64_t asked = std::max(needed - log_quota_bytes_, kQuotaStepBytes);
     if (!options_.reserve_log(asked)) {
-      return OpResult::kDiskFull;
+      // More than lies ready: the background thread makes it, or says that the disk is full.
+      return options_.gate->disk_full.load(std::memory_order_relaxed) ? OpResult::kDiskFull
+                                                                      : OpResult::kWait;
     }
     log_quota_bytes_ += asked;
   }

@@ -45,6 +45,7 @@ class HandlerFixture : public testing::Test {
         .committed_moved = {},
         .reserve_log =
             [this](uint64_t) {
+              gate_.disk_full.store(disk_full_);
               return !disk_full_;
             }});
   }

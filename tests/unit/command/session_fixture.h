@@ -164,6 +164,7 @@ class SessionFixture : public testing::Test {
                                     .committed_moved = {},
                                     .reserve_log =
                                         [this](uint64_t) {
+                                          gate_.disk_full.store(disk_full_);
                                           return !disk_full_;
                                         }}));
     }

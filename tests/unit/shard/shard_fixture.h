@@ -38,7 +38,8 @@ class ShardFixture : public testing::Test {
         .committed_moved = {},
         .reserve_log =
             [this](uint64_t) {
-              return log_has_space_;
+              gate_.disk_full.store(!log_has_space_);
+              return log_has_space_ && log_is_ready_;
             }});
   }
 
@@ -71,6 +72,7 @@ class ShardFixture : public testing::Test {
   base::Digester digester_;
   NodeGate gate_;
   bool log_has_space_ = true;
+  bool log_is_ready_ = true;
   std::vector<record::BatchRef> batches_;
   std::unique_ptr<Shard> shard_;
 };

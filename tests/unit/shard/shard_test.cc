@@ -99,6 +99,9 @@ TEST_F(ShardFixture, ReserveSaysWhyNot) {
   log_has_space_ = false;
   EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kDiskFull);
   log_has_space_ = true;
+  log_is_ready_ = false;
+  EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kWait) << "more is on its way: no reason to refuse";
+  log_is_ready_ = true;
   gate_.no_replicas.store(true);
   EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kNoReplicas);
   gate_.no_replicas.store(false);
