@@ -229,7 +229,7 @@ bool Node::StepBackground() {
       OnFailed(prepared);
     }
   }
-  const uint64_t chunks = core_->config.memory.max_memory_bytes / kChunkBytes;
+  const uint64_t chunks = core_->config.Get()->memory.max_memory_bytes / kChunkBytes;
   const auto ahead =
       static_cast<uint32_t>(std::clamp<uint64_t>(chunks / kFreeChunksPart, 1, kFreeChunksMax));
   did = core_->pool.KeepFree(ahead) > 0 || did;
