@@ -78,7 +78,7 @@ Log::Log(LogOptions options, const std::vector<Seq>& start_seqs)
       retain_bytes_(options_.retain_bytes),
       reserve_bytes_(options_.reserve_bytes),
       last_seqs_(start_seqs),
-      committed_seqs_(start_seqs),
+      committed_seqs_(start_seqs.size(), 0),
       persisted_seqs_(start_seqs),
       marks_(std::make_unique<Marks[]>(options_.shard_count)),
       index_(options_.shard_count) {

@@ -64,9 +64,10 @@ struct SimNode {
   bool may_refuse_start = false;  // its data were damaged: a refusal is the right answer
   bool refused = false;           // it did refuse
   std::string follow_at_birth;    // replication.primary of its configuration
+  uint64_t promoting_life = 0;
+  uint32_t promoting = 0;         // requests whose outcome the operator does not know yet
   bool must_not_promote = false;  // the operator was told so
-  uint32_t left_out_by = 0;
-  bool left_out = false;  // another one was promoted, and this one has not followed it yet
+  bool left_out = false;          // another one was promoted, and this one has not followed it yet
   std::shared_ptr<std::atomic<bool>> stopping;
   std::vector<std::vector<Seq>> committed_seen;             // of this life, per shard: {committed}
   std::vector<std::shared_ptr<SimConnection>> connections;  // until they are closed

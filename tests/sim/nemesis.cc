@@ -77,6 +77,8 @@ void Nemesis::Step() {
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
     node.left_out = node.left_out && !(node.is_up() && !node.meta().promotable);
+    // A crash took the answer along: what became of it shows when the node is back.
+    node.promoting = node.is_up() && node.life != node.promoting_life ? 0 : node.promoting;
   }
   WatchPrimary();
   if (now_us >= next_us_) {
@@ -128,11 +130,13 @@ void Nemesis::Promote() {
     ack_replicas = random_.Below(cluster_->node_count());
     words.insert(words.end(), {"ack-replicas", std::to_string(ack_replicas)});
   }
-  LeaveOthersOut(node, ack_replicas);
-  cluster_->Control(node, std::move(words), [this, node](bool ok) {
-    for (uint32_t i = 0; !ok && i < cluster_->node_count(); ++i) {
-      SimNode& other = cluster_->node(i);
-      other.left_out = other.left_out && other.left_out_by != node->index;
+  const std::vector<SimNode*> left_out = LeaveOthersOut(node, ack_replicas);
+  node->promoting = node->promoting_life == node->life ? node->promoting + 1 : 1;
+  node->promoting_life = node->life;
+  cluster_->Control(node, std::move(words), [node, left_out](bool ok) {
+    --node->promoting;
+    for (SimNode* other : left_out) {
+      other->left_out = other->left_out && (ok || node->meta().role == Role::kPrimary);
     }
   });
 }
@@ -144,7 +148,8 @@ bool Nemesis::IsCandidate(const SimNode& node) {
 
 // Who is not in the new primary's set may lack what it acknowledges from now on, and believes in
 // its right to be promoted until it has followed that primary.
-void Nemesis::LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas) {
+std::vector<SimNode*> Nemesis::LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas) {
+  std::vector<SimNode*> left_out;
   std::vector<log::Member> members = promoted->meta().members;
   std::erase_if(members, [promoted](const log::Member& member) {
     return member.store == promoted->meta().store;
@@ -158,9 +163,10 @@ void Nemesis::LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas) {
         });
     if (&node != promoted && !is_member && !node.left_out) {
       node.left_out = true;
-      node.left_out_by = promoted->index;
+      left_out.push_back(&node);
     }
   }
+  return left_out;
 }
 
 // Two nodes were promoted beside each other and each waits for the other as its member: the newer
@@ -245,6 +251,18 @@ std::vector<replication::EpochEntry> Nemesis::Epochs(const SimNode& node) {
 uint32_t Nemesis::NewestEpoch(const SimNode& node) {
   const std::vector<replication::EpochEntry> epochs = Epochs(node);
   return epochs.empty() ? 0 : epochs.back().epoch.number;
+}
+
+// An operator forces nobody out whose promotion is under way or who is primary already.
+bool Nemesis::MayBeDropped(const Id128& store) {
+  for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
+    const SimNode& node = cluster_->node(i);
+    if (node.promoting != 0 ||
+        (node.is_up() && node.meta().store == store && node.meta().role == Role::kPrimary)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // The node may be promotable still, and nobody could tell it otherwise.

@@ -50,8 +50,10 @@ class Nemesis {
   static bool IsForked(const SimNode& node, const SimNode& primary);
   static uint32_t NewestEpoch(const SimNode& node);
   static std::vector<replication::EpochEntry> Epochs(const SimNode& node);
+  bool MayBeDropped(const Id128& store);
   static bool IsCandidate(const SimNode& node);
-  void LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas);
+  // Returns those that were not left out before.
+  std::vector<SimNode*> LeaveOthersOut(SimNode* promoted, uint64_t ack_replicas);
   void DropForkedMembers();
   void PromoteLongest();
   void WatchPrimary();

@@ -158,8 +158,9 @@ bool Nemesis::StrikeRoles(uint64_t kind) {
       if (set.members.empty()) {
         return false;
       }
-      const bool force = random_.Chance(0.5);
-      const std::string store = log::ToHex(set.members[random_.Below(set.members.size())].store_id);
+      const Id128 member = set.members[random_.Below(set.members.size())].store_id;
+      const std::string store = log::ToHex(member);
+      const bool force = random_.Chance(0.5) && MayBeDropped(member);
       if (force) {
         NoteForcedDrop(store);
       }

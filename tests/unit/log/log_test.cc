@@ -89,6 +89,25 @@ TEST(LogTest, AnOrderlyEndNotesWhatIsCommittedInEveryShard) {
   EXPECT_EQ((*recovery)->result().shards[1].committed, 1u);
 }
 
+TEST(LogTest, ARestartCommitsNothing) {
+  Harness h(1);
+  h.Create();
+  h.SubmitValues(0, {"a", "b", "c"});
+  h.log_->Step();
+  h.log_->NoteCommitted(0, 1);
+  ASSERT_TRUE(h.log_->Close().ok());
+  for (int life = 0; life < 2; ++life) {
+    h.Reopen();
+    h.SubmitValues(0, {"d"});
+    h.log_->Step();
+    ASSERT_TRUE(h.log_->Close().ok());
+  }
+  auto recovery = h.Scan();
+  ASSERT_TRUE(recovery.ok()) << recovery.status();
+  EXPECT_EQ((*recovery)->result().shards[0].last_seq, 5u);
+  EXPECT_EQ((*recovery)->result().shards[0].committed, 1u);
+}
+
 // Marks take space that nobody reserved: what was promised must be there all the same (P25).
 TEST(LogTest, MarksNeverEatPromisedSpace) {
   Harness h(1, 8 << 10);
