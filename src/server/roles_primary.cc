@@ -146,8 +146,16 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
     }
     members.push_back(*found);
   }
+  // P15: whoever answered follows no epoch below what it has seen or promised.
+  uint32_t highest = meta.highest_epoch;
+  for (const PeerAnswer& answer : consultation->answers) {
+    if (answer.status.ok() && answer.facts.data_set_id == meta.data_set) {
+      highest = std::max(highest, answer.facts.promised);
+    }
+  }
   consultation->answers = std::move(members);
-  return Progress::Done();
+  return Progress::From(
+      core_->identity->Update([&](log::Meta* changed) { changed->highest_epoch = highest; }));
 }
 
 Progress Roles::FetchTails(Consultation* consultation) {

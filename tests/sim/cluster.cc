@@ -391,6 +391,16 @@ bool Cluster::Converged(std::string* why) {
   }
   if (primary == nullptr) {
     *why = "no primary serves";
+    for (const auto& node : nodes_) {
+      const log::Meta meta = node->meta();
+      const std::vector<log::EpochEntry> epochs = node->node->core()->identity->manifest().epochs;
+      *why += "; " + node->name + (meta.role == Role::kPrimary ? " primary" : " replica") +
+              ", epoch " + std::to_string(epochs.empty() ? 0 : epochs.back().epoch.number) + ", " +
+              std::to_string(meta.members.size()) + " members" +
+              (meta.promotable ? ", promotable" : "") + (node->left_out ? ", left out" : "") +
+              (node->must_not_promote ? ", must not be promoted" : "") + ", " +
+              node->node->report().state_text;
+    }
     return false;
   }
   if (primary->node->core()->gate.no_replicas.load()) {

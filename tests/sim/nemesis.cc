@@ -175,7 +175,7 @@ void Nemesis::DropForkedMembers() {
   SimNode* newest = nullptr;
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
-    if (!node.is_up() || node.stopping || node.node->core()->gate.loading.load()) {
+    if (!node.is_up() || node.stopping) {
       return;
     }
     if (node.meta().role == Role::kPrimary &&
@@ -321,7 +321,9 @@ bool Nemesis::IsForked(const SimNode& node, const SimNode& primary) {
   if (node.meta().role == Role::kPrimary) {
     return !node.serves_writes() || !replication::ContainsNewestOf(Epochs(primary), Epochs(node));
   }
-  return node.node->core()->replication->follow_status().refusal == replication::Refusal::kForked;
+  const replication::Refusal refusal = node.node->core()->replication->follow_status().refusal;
+  // A promise to a node that gave up its role meanwhile (P17) binds until the operator lifts it.
+  return refusal == replication::Refusal::kForked || refusal == replication::Refusal::kPromised;
 }
 
 void Nemesis::Repair() {
