@@ -136,6 +136,7 @@ void Shard::Encode(record::Record* record) {
     batch_ = std::make_shared<record::Batch>();
     batch_->shard = options_.id;
     batch_->first_seq = record->seq;
+    batch_->bytes.reserve(sealed_bytes_);
   }
   KVS_CHECK(record->seq == applied_ + 1, "seq=%lu applied=%lu", record->seq, applied_);
   applied_ = record->seq;

@@ -316,7 +316,9 @@ class Shard {
       store::ChainRef chain;
       uint64_t offset = 0;
     };
-    uint64_t scan = 0;
+    static constexpr uint32_t kNotBegun = UINT32_MAX;
+    uint32_t range_bits = kNotBegun;  // the scan goes by ranges of so many leading digest bits
+    uint64_t scan = 0;                // digest where it goes on, in the range that it names
     bool scanned = false;
     std::deque<Large> large;
     bool done() const {
@@ -376,6 +378,7 @@ class Shard {
   uint64_t now_us_ = 0;
 
   std::shared_ptr<record::Batch> batch_;  // under construction
+  uint64_t sealed_bytes_ = 0;             // of the last batch: the next is likely as large
   uint64_t log_quota_bytes_ = 0;          // log space reserved and not yet used
   uint64_t uncommitted_bytes_ = 0;        // of sealed batches above `committed`
   std::deque<PendingBytes> uncommitted_;

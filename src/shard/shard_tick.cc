@@ -1,4 +1,6 @@
 // The shard's part of the tick: expiry, parked commands, sealing, the commit watermark, the gate.
+#include <algorithm>
+
 #include "base/check.h"
 #include "kvstored/limits.h"
 #include "kvstored/record_format.h"
@@ -7,7 +9,8 @@
 namespace kvstored::shard {
 namespace {
 
-constexpr uint32_t kExpiryBudget = 256;      // index entries looked at a tick
+constexpr uint32_t kExpiryBudget = 256;  // index entries looked at a tick
+constexpr uint64_t kReservedBytesMax = uint64_t{256} << 10;
 constexpr uint64_t kParkedRetryUs = 10'000;  // node states may have changed meanwhile
 
 }  // namespace
@@ -70,6 +73,7 @@ void Shard::Seal() {
     return;
   }
   const uint64_t bytes = batch_->bytes.size();
+  sealed_bytes_ = std::min(bytes, kReservedBytesMax);
   // The log spends what was reserved for these bytes; epoch_begin comes out of a reserve of its
   // own.
   log_quota_bytes_ -= std::min(log_quota_bytes_, bytes);

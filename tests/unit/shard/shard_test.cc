@@ -1,7 +1,12 @@
 #include "tests/unit/shard/shard_fixture.h"
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "kvstored/limits.h"
 #include "kvstored/record_format.h"
+#include "record/cursor.h"
 
 namespace kvstored::shard {
 namespace {
@@ -293,6 +298,32 @@ TEST_F(ShardFixture, ASnapshotBesideWritesGivesTheSameState) {
   ASSERT_EQ(copy->ApplyReceived(shard_->applied()), OpResult::kOk);
   EXPECT_TRUE(verified);
   EXPECT_GT(round, 10);
+}
+
+// The scan goes by ranges of the digest space whose borders fall inside buckets.
+TEST_F(ShardFixture, ASnapshotHoldsEachItemOnce) {
+  for (const int count : {0, 1, 255, 256, 20'000}) {
+    for (int i = 0; i < count; ++i) {
+      Set("k" + std::to_string(i), "value");
+      if (i % 1000 == 0) {
+        shard_->Seal();
+      }
+    }
+    Shard::SnapshotCursor cursor;
+    std::set<std::string> keys;
+    size_t records = 0;
+    while (!cursor.done()) {
+      const record::BatchRef slice = shard_->SnapshotSlice(&cursor, 2000);
+      for (record::Cursor at(slice->bytes); at.at_record(); at.Next(), ++records) {
+        record::Record record;
+        size_t bytes = 0;
+        ASSERT_EQ(record::Decode(at.bytes(), &record, &bytes), record::DecodeResult::kOk);
+        keys.emplace(record.key);
+      }
+    }
+    EXPECT_EQ(records, static_cast<size_t>(count));
+    EXPECT_EQ(keys.size(), static_cast<size_t>(count));
+  }
 }
 
 TEST_F(ShardFixture, AFlushReplayedOverANewerSnapshotTakesOnlyWhatIsOlder) {
