@@ -7,19 +7,15 @@ Exit 0 with a table of what was done, or 1 with the first difference.
 """
 
 import argparse
-import random
 import shutil
 import sys
 import tempfile
-import threading
 import time
 
 from cluster import ROOT, Failure, Node, Resp, counting_members, free_ports
+from ledger import Load, Writer, verify
 
-WORKERS = 8
-PIPELINE = 16
-BLOCK = random.Random(7).randbytes(3 << 20)
-KIB = 1024
+WRITERS = 8
 
 
 def say(text):
@@ -29,144 +25,43 @@ def say(text):
 START = time.monotonic()
 
 
-def key_of(index):
-    return b"check:%d" % index
-
-
-def size_of(index):
-    """16 B to 1 MiB: mostly small, each size class there from a few hundred keys on."""
-    dice = random.Random(index)
-    share = index % 1000
-    if share < 900:
-        return dice.randint(16, 512)
-    if share < 990:
-        return dice.randint(512, 16 * KIB)
-    if share < 999:
-        return dice.randint(64 * KIB, 256 * KIB)
-    return 1024 * KIB
-
-
-def value_of(index, version):
-    """The bytes that version `version` of a key has: named in front, then a part of one random block."""
-    size = size_of(index)
-    name = b"%d/%d/" % (index, version)
-    offset = (index * 7919 + version * 104729) % (1 << 20)
-    return (name + BLOCK[offset:offset + size])[:size]
-
-
-class Worker(threading.Thread):
-    """Owns the keys index % WORKERS == number: writes each once, then overwrites until the primary dies."""
-
-    def __init__(self, number, port, key_count):
-        super().__init__(daemon=True)
-        self.indexes = list(range(number, key_count, WORKERS))
-        self.port = port
-        self.dice = random.Random(number)
-        self.acked = {}     # index -> newest acknowledged version
-        self.sent = {}      # index -> newest version that was sent
-        self.acked_count = 0
-        self.acked_bytes = 0
-        self.loaded = threading.Event()
-        self.stop = threading.Event()
-        self.error = None
-
-    def batches(self):
-        for at in range(0, len(self.indexes), PIPELINE):
-            yield self.indexes[at:at + PIPELINE]
-        self.loaded.set()
-        while not self.stop.is_set():
-            # Mostly small values: the load after the loading is about many writes, not about bytes.
-            yield [i for i in self.dice.choices(self.indexes, k=PIPELINE) if i % 1000 < 990]
-
-    def run(self):
-        try:
-            client = Resp(self.port)
-            for batch in self.batches():
-                versions = []
-                commands = []
-                for index in batch:
-                    version = self.sent.get(index, 0) + 1
-                    self.sent[index] = version
-                    versions.append((index, version))
-                    commands.append(Resp.encode("SET", key_of(index), value_of(index, version)))
-                client.send(b"".join(commands))
-                for index, version in versions:
-                    reply = client.read()
-                    if isinstance(reply, Exception):
-                        raise Failure(f"SET {key_of(index).decode()}: {reply}")
-                    self.acked[index] = version
-                    self.acked_count += 1
-                    self.acked_bytes += size_of(index)
-        except (OSError, ConnectionError) as error:
-            if not self.stop.is_set():
-                self.error = error
-        except Failure as failure:
-            self.error = failure
-        finally:
-            self.loaded.set()
-
-
-def describe(value):
-    return "nothing" if value is None else f"{len(value)} bytes starting {value[:40]!r}"
-
-
-def verify(port, workers):
-    """Compares every key; returns (keys, bytes). An in-flight write may be there or not."""
-    client = Resp(port)
-    keys = bytes_read = 0
-    last = time.monotonic()
-    for worker in workers:
-        todo = [index for index in worker.indexes if index in worker.sent]
-        for at in range(0, len(todo), PIPELINE):
-            part = todo[at:at + PIPELINE]
-            client.send(b"".join(Resp.encode("GET", key_of(index)) for index in part))
-            for index in part:
-                value = client.read()
-                if isinstance(value, Exception):
-                    raise Failure(f"GET {key_of(index).decode()}: {value}")
-                acked, sent = worker.acked.get(index, 0), worker.sent[index]
-                allowed = [value_of(index, v) for v in range(max(acked, 1), sent + 1)]
-                if not (value in allowed or (value is None and acked == 0)):
-                    raise Failure(f"first difference: {key_of(index).decode()}: acknowledged was "
-                                  f"version {acked}, {describe(allowed[0])}; found "
-                                  f"{describe(value)}")
-                keys += 1
-                bytes_read += len(value or b"")
-            if time.monotonic() - last > 10:
-                last = time.monotonic()
-                say(f"  {keys} keys compared")
-    client.close()
-    return keys, bytes_read
-
-
 def load_and_kill(primary, arguments):
-    workers = [Worker(n, primary.port, arguments.keys) for n in range(WORKERS)]
-    for worker in workers:
-        worker.start()
+    """Returns the writers: what each sent and what was acknowledged."""
+    writers = [Writer(range(n, arguments.keys, WRITERS)) for n in range(WRITERS)]
+    loads = [Load(writer, primary.port, n) for n, writer in enumerate(writers)]
+
+    def acknowledged():
+        return sum(writer.acked_count for writer in writers)
+
+    for load in loads:
+        load.start()
     last = time.monotonic()
-    while not all(worker.loaded.wait(0.2) for worker in workers):
+    while not all(load.loaded.wait(0.2) for load in loads):
         if time.monotonic() - last > 5:
             last = time.monotonic()
-            say(f"  {sum(w.acked_count for w in workers)} of {arguments.keys} writes acknowledged")
-    loaded = sum(w.acked_count for w in workers)
-    # Under load: each worker is in the middle of overwriting.
+            say(f"  {acknowledged()} of {arguments.keys} writes acknowledged")
+    loaded = acknowledged()
+    # Under load: each writer is in the middle of overwriting.
     deadline = time.monotonic() + arguments.overwrite_seconds
-    while time.monotonic() < deadline and not any(w.error for w in workers):
+    while time.monotonic() < deadline and not any(load.error for load in loads):
         time.sleep(0.05)
-    for worker in workers:
-        if worker.error:
-            raise Failure(f"a write failed while the primary was alive: {worker.error}")
-    before = sum(w.acked_count for w in workers)
-    for worker in workers:
-        worker.stop.set()
+    for load in loads:
+        if load.error:
+            raise Failure(f"a write failed while the primary was alive: {load.error}")
+    before = acknowledged()
     primary.kill()
-    for worker in workers:
-        worker.join(60)
-        if isinstance(worker.error, Failure):
-            raise worker.error
+    for load in loads:
+        load.stop.set()
+        load.join(60)
+        if isinstance(load.error, Failure):
+            raise load.error
     if before == loaded:
         raise Failure("no write was acknowledged between the loading and the kill: not under load")
-    return workers
+    return writers
+
+
+def compared(keys):
+    say(f"  {keys} keys compared")
 
 
 def wait_member(primary, seconds):
@@ -179,10 +74,10 @@ def run_check(arguments, directory, rows):
               f"server.threads={arguments.threads}", f"server.shards={arguments.shards}",
               "memory.max_memory=3GiB"]
     ports = free_ports(6)
-    old = Node("node1", directory / "node1", ports[:3], common)
+    nodes = []
+    old = Node("node1", directory / "node1", ports[:3], common, nodes)
     new = Node("node2", directory / "node2", ports[3:],
-               [*common, f"replication.primary={old.replication_address}"])
-    nodes = (old, new)
+               [*common, f"replication.primary={old.replication_address}"], nodes)
     try:
         clock = time.monotonic()
 
@@ -198,17 +93,17 @@ def run_check(arguments, directory, rows):
         wait_member(old, 120)
         done("start", "primary and replica, the replica is a member")
 
-        workers = load_and_kill(old, arguments)
-        acked = sum(w.acked_count for w in workers)
+        writers = load_and_kill(old, arguments)
+        acked = sum(w.acked_count for w in writers)
         done("load, SIGKILL under load", f"{acked} writes acknowledged, "
-             f"{sum(w.acked_bytes for w in workers) / (1 << 20):.0f} MiB, "
-             f"{sum(sum(w.sent.values()) for w in workers) - acked} without an answer")
+             f"{sum(w.acked_bytes for w in writers) / (1 << 20):.0f} MiB, "
+             f"{sum(sum(w.sent.values()) for w in writers) - acked} without an answer")
 
         new.must_kvctl("promote", "--ack-replicas", "0")
         new.wait("a primary", lambda: new.status().get("role") == "primary", 60)
         done("promote", "kvctl promote --ack-replicas 0")
 
-        keys, size = verify(new.port, workers)
+        keys, size = verify(new.port, writers, compared)
         done("verify", f"{keys} keys, {size / (1 << 20):.0f} MiB, every acknowledged write is there")
 
         old.start()
@@ -225,7 +120,7 @@ def run_check(arguments, directory, rows):
 
         old.wait("applying the last write", lambda: Resp(old.port).call("GET", "check:last") ==
                  b"acknowledged by both", 60)
-        keys, size = verify(old.port, workers)
+        keys, size = verify(old.port, writers, compared)
         done("verify the new replica", f"{keys} keys, {size / (1 << 20):.0f} MiB")
 
         for node in (new, old):

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import random
 import shlex
 import signal
 import socket
@@ -21,8 +22,16 @@ class Failure(Exception):
 
 
 def free_ports(count):
-    """Ports that are free now: all are held at once so that no two are the same."""
-    sockets = [socket.create_server((LOCALHOST, 0)) for _ in range(count)]
+    """Ports that are free now: all are held at once so that no two are the same. None is from the range out of
+    which the kernel serves connections, or one could take it while its node is away."""
+    first, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    dice = random.SystemRandom()
+    sockets = []
+    while len(sockets) < count:
+        try:
+            sockets.append(socket.create_server((LOCALHOST, dice.randrange(first // 3, first))))
+        except OSError:
+            pass  # somebody has it
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
         s.close()
@@ -34,14 +43,23 @@ def die_with_parent():
 
 
 class Node:
-    """One kvstored with a directory of its own: data below it, its log beside."""
+    """One kvstored with a directory of its own: data below it, its log beside.
 
-    def __init__(self, name, directory, ports, settings=()):
+    Nodes that are made with the same `group` (a list) watch each other: a wait on one of them fails at once
+    when any of them has ended by itself."""
+
+    def __init__(self, name, directory, ports, settings=(), group=None):
         self.name = name
         self.directory = Path(directory)
         self.port, self.replication_port, self.metrics_port = ports
         self.settings = list(settings)
         self.process = None
+        self.expected = False    # started, and nobody has ended it on purpose
+        self.log_start = 0       # where the present life begins in the log file
+        self.environment = {}    # more variables, for the next start
+        self.prefix = []         # a command that runs kvstored, such as setpriv
+        self.group = [] if group is None else group
+        self.group.append(self)
 
     @property
     def replication_address(self):
@@ -55,24 +73,37 @@ class Node:
         sets = [f"server.port={self.port}", f"server.data_dir={self.directory / 'data'}",
                 f"replication.port={self.replication_port}", f"metrics.port={self.metrics_port}",
                 *self.settings, *more]
-        return [str(BIN / "kvstored"), *(word for s in sets for word in ("--set", s))]
+        return [*self.prefix, str(BIN / "kvstored"), *(word for s in sets for word in ("--set", s))]
 
     def start(self, *more):
         self.directory.mkdir(parents=True, exist_ok=True)
         with open(self.log_file, "ab") as log:
+            self.log_start = log.tell()
             # A session of its own: Ctrl-C reaches tools/run alone, which ends its nodes in order.
             self.process = subprocess.Popen(self.command(*more), stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, start_new_session=True,
+                                            env={**os.environ, **self.environment},
                                             preexec_fn=die_with_parent)
+        self.expected = True
         return self
 
     def running(self):
         return self.process is not None and self.process.poll() is None
 
-    def log_tail(self, lines=15):
+    def log_text(self):
+        """What the present life (or the last one) has said."""
         if not self.log_file.exists():
             return "(no log)"
-        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+        return self.log_file.read_bytes()[self.log_start:].decode(errors="replace")
+
+    def log_tail(self, lines=15):
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+    def fail_if_ended(self, what):
+        """A node that should run and does not: its last words."""
+        if not self.running():
+            code = "never started" if self.process is None else f"exit {self.process.returncode}"
+            raise Failure(f"{self.name} ended ({code}) before {what}:\n{self.log_tail()}")
 
     def kvctl(self, *words, timeout=300):
         """Returns (exit code, standard output, standard error)."""
@@ -93,12 +124,14 @@ class Node:
         return json.loads(output) if code == 0 else {}
 
     def wait(self, what, condition, seconds=120, interval=0.1):
-        """Polls until condition() is true; fails with the node's last words if it ends or time is up."""
+        """Polls until condition() is true; fails with the last words of a node of the group that ends, or when
+        time is up."""
         deadline = time.monotonic() + seconds
         while True:
-            if not self.running():
-                raise Failure(f"{self.name} ended (exit {self.process.returncode}) before {what}:\n"
-                              f"{self.log_tail()}")
+            self.fail_if_ended(f"{self.name} was {what}")
+            for node in self.group:
+                if node.expected:
+                    node.fail_if_ended(f"{self.name} was {what}")
             result = condition()
             if result:
                 return result
@@ -110,8 +143,25 @@ class Node:
     def wait_answering(self, seconds=60):
         return self.wait("answering", self.status, seconds)
 
+    def wait_end(self, seconds=60):
+        """For a node that must end by itself: its exit code, negative if a signal ended it."""
+        self.expected = False
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} still runs after {seconds} s:\n{self.log_tail()}") from None
+
+    def pause(self):
+        """SIGSTOP: it holds its connections and says nothing, as after a long stall of its machine."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self):
         """SIGKILL: nothing is written any more."""
+        self.fail_if_ended("it was killed")
+        self.expected = False
         self.process.kill()
         self.process.wait()
 
@@ -119,6 +169,7 @@ class Node:
         """SIGTERM and its clean end."""
         if not self.running():
             return
+        self.expected = False
         self.process.terminate()
         try:
             code = self.process.wait(seconds)
@@ -155,6 +206,13 @@ class Resp:
     def close(self):
         self.stream.close()
         self.socket.close()
+
+    def shut(self):
+        """From another thread: a read that waits for a reply ends."""
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # closed already
 
     @staticmethod
     def encode(*words):
