@@ -40,6 +40,10 @@ inline OpResult GateOutcome(const shard::NodeGate& gate, uint32_t flags) {
     if (gate.stepped_down.load(std::memory_order_relaxed)) {
       return OpResult::kSteppedDown;
     }
+    if (gate.disk_full.load(std::memory_order_relaxed) &&
+        gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
+      return OpResult::kDiskFull;
+    }
     return gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kReplica)
                ? OpResult::kReadOnly
                : OpResult::kNoReplicas;

@@ -100,6 +100,15 @@ class Log {
   void Return(uint64_t bytes) {
     space_.Return(bytes);
   }
+  // For what is submitted without a reservation, an epoch's first records (P25): is there room for
+  // frames of so many bytes, promised or not?
+  bool HasRoomFor(uint64_t frame_bytes) const {
+    return space_.free_bytes() >= frame_bytes;
+  }
+  // A cut takes a new segment.
+  bool HasRoomForCut() const {
+    return space_.spare_count() > 0;
+  }
   // Hands a live batch (never a snapshot batch) to the log. Its bytes must be reserved, but for
   // epoch_begin, which has a reserve of its own. After a failure batches are dropped. Wakes nobody:
   // Wake or WriteHere follows.

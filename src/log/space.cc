@@ -91,6 +91,7 @@ void Space::Recompute() {
   const uint64_t all = rest_bytes_ + spares;
   const uint64_t usable = all > kept ? (all - kept) / kFrameCostFactor : 0;
   usable_.store(usable, std::memory_order_relaxed);
+  free_.store(all, std::memory_order_relaxed);
   if (demand_.load(std::memory_order_relaxed) <= usable) {
     demand_.store(0, std::memory_order_relaxed);
   }

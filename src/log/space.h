@@ -37,6 +37,10 @@ class Space {
   // The rest of the current segment, and what a spare can hold.
   void SetUsable(uint64_t rest_bytes, uint64_t spare_bytes);
   uint64_t ReservableBytes() const;
+  // What is there, promised or not: for records that are submitted without a reservation.
+  uint64_t free_bytes() const {
+    return free_.load(std::memory_order_relaxed);
+  }
 
   void AddSpare(SpareSegment spare);
   // False: none.
@@ -62,6 +66,7 @@ class Space {
   uint64_t spare_bytes_ = 0;
   std::atomic<uint32_t> spare_count_{0};
   std::atomic<uint64_t> usable_{0};
+  std::atomic<uint64_t> free_{0};
   std::atomic<uint64_t> promised_{0};
   std::atomic<uint64_t> demand_{0};  // largest reservation that failed since usable last grew
 };

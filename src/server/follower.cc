@@ -57,6 +57,15 @@ void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Stat
   auto left = std::make_shared<std::atomic<uint32_t>>(0);
   auto failed = std::make_shared<std::atomic<bool>>(false);
   auto operation = std::make_shared<Operation>("join", std::move(done));
+  if (cut && !log->HasRoomForCut()) {
+    // P25: before memory is cut, so that both end alike; asked again with the next connection.
+    core_->background_event.Set();
+    done(absl::ResourceExhaustedError(absl::StrFormat(
+        "the log has no room to cut what the primary does not have: free space below "
+        "%s",
+        core_->seams.device->Describe())));
+    return;
+  }
   if (cut) {
     const std::vector<Seq> common = plan.common;
     // Memory first: nothing above the common point was ever applied (P20), so it is only received.
@@ -214,10 +223,11 @@ OpResult Follower::OnBatch(record::BatchRef batch) {
     return OpResult::kWait;
   }
   if (!log->Reserve(batch->bytes.size())) {
-    core_->gate.disk_full.store(true, std::memory_order_relaxed);
-    return OpResult::kDiskFull;
+    // A burst is faster than new segments are made, or there is no room for them.
+    core_->background_event.Set();
+    return core_->gate.disk_full.load(std::memory_order_relaxed) ? OpResult::kDiskFull
+                                                                 : OpResult::kWait;
   }
-  core_->gate.disk_full.store(false, std::memory_order_relaxed);
   log->Submit(batch);
   log->Wake();
   uint32_t checksum = 0;

@@ -196,6 +196,28 @@ void Roles::Start(const LoadResult* loaded) {
   }
 }
 
+Progress Roles::AwaitRoom(bool for_cut) {
+  constexpr uint64_t kFrameBytesMax = 256;  // of an epoch_begin
+  const log::Log* log = core_->log();
+  if (for_cut ? log->HasRoomForCut() : log->HasRoomFor(core_->shard_count() * kFrameBytesMax)) {
+    return Progress::Done();
+  }
+  core_->background_event.Set();
+  if (!core_->gate.disk_full.load(std::memory_order_relaxed)) {
+    return Progress::Again();  // a segment is being made
+  }
+  if (core_->identity->meta().members.empty()) {
+    // Nobody else has a say in what is committed here: reads go on.
+    core_->gate.loading.store(false, std::memory_order_release);
+  }
+  state_text_ = "waiting for room for the log";
+  static base::LogLimiter limiter(10'000'000);
+  limiter.Warning(absl::StrFormat(
+      "the log has no room for a new epoch: writes are refused until there is some below %s",
+      core_->seams.device->Describe()));
+  return Progress::Again();
+}
+
 void Roles::StartReplica() {
   const log::Meta meta = core_->identity->meta();
   if (meta.ack == AckLevel::kReceived && meta.promotable) {

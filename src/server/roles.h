@@ -66,6 +66,8 @@ class Roles : public replication::NodeState {
   void AddApplyWhole(Operation* operation, const std::shared_ptr<WholeCut>& cut);
   void AddOpenEpoch(Operation* operation);
   void AddCut(Operation* operation);
+  // P25: what is submitted without a reservation waits for a full disk instead of failing on it.
+  Progress AwaitRoom(bool for_cut);
   Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss) const;
   absl::Status MayPromote(bool accept_loss) const;
   absl::Status PersistPromotion(std::optional<uint32_t> ack_replicas);

@@ -9,6 +9,11 @@
 #include "server/roles.h"
 
 namespace kvstored::server {
+namespace {
+
+constexpr int64_t kFetchAgainUs = 50'000;
+
+}  // namespace
 
 using replication::PeerAnswer;
 using replication::PeerQuestion;
@@ -23,6 +28,7 @@ struct Roles::Consultation : std::enable_shared_from_this<Roles::Consultation> {
   int64_t next_us = 0;
   // Fetching: shard by shard from the member that has the longest tail.
   uint32_t shard = 0;
+  std::optional<uint32_t> last_fetched;
   bool fetching = false;
   absl::Status fetched;
   uint32_t number = 0;
@@ -164,9 +170,13 @@ Progress Roles::FetchTails(Consultation* consultation) {
       return Progress::Again();
     }
     if (!consultation->fetched.ok()) {
-      return Progress::Failed(consultation->fetched);
+      // A member went away meanwhile: from the beginning, in a new life of the node.
+      base::LogWarning(absl::StrFormat("primary: a member's tail was not fetched: %s",
+                                       std::string(consultation->fetched.message())));
+      RequestRestart();
+      return Progress::Failed(absl::AbortedError("restarting"));
     }
-    const auto shard = static_cast<ShardId>(consultation->shard++);
+    const auto shard = static_cast<ShardId>(consultation->shard);
     log::Log* log = core_->log();
     Seq longest = log->appended(shard);
     std::string address;
@@ -183,8 +193,16 @@ Progress Roles::FetchTails(Consultation* consultation) {
       }
     }
     if (address.empty()) {
+      ++consultation->shard;
       continue;
     }
+    // The log may have had no room for all of it (P25): the rest is fetched when it has. An epoch
+    // that opened without it would cut off what the member holds and clients were promised.
+    if (consultation->last_fetched == shard && core_->now_us() < consultation->next_us) {
+      return Progress::Again();
+    }
+    consultation->last_fetched = shard;
+    consultation->next_us = core_->now_us() + kFetchAgainUs;
     base::LogInfo(absl::StrFormat("fetching shard %d, seq %d to %d, from %s", shard,
                                   log->appended(shard) + 1, longest, address));
     consultation->fetching = true;
@@ -192,6 +210,7 @@ Progress Roles::FetchTails(Consultation* consultation) {
         address, shard, log->appended(shard) + 1, 10'000'000,
         [this, shard](record::BatchRef batch) {
           if (!core_->log()->Reserve(batch->bytes.size())) {
+            core_->background_event.Set();
             return false;
           }
           core_->log()->Submit(batch);
@@ -207,10 +226,7 @@ Progress Roles::FetchTails(Consultation* consultation) {
           consultation->fetched = std::move(status);
         });
   }
-  if (consultation->fetching) {
-    return Progress::Again();
-  }
-  return Progress::From(consultation->fetched);
+  return Progress::Done();
 }
 
 Progress Roles::AskPromises(Consultation* consultation) {
@@ -313,6 +329,10 @@ void Roles::AddCut(Operation* operation) {
   auto cut = std::make_shared<WholeCut>(core_->shard_count());
   auto left = std::make_shared<std::atomic<uint32_t>>(0);
   AddApplyWhole(operation, cut);
+  // Before memory is cut: log and memory must end alike whatever happens.
+  operation->Then([this, cut] {
+    return cut->whole == cut->end ? Progress::Done() : AwaitRoom(/*for_cut=*/true);
+  });
   operation->Then([this, cut, left] {
     core_->ForEachShard(
         [cut](shard::Shard& shard) {
@@ -345,6 +365,7 @@ void Roles::AddCut(Operation* operation) {
 void Roles::AddOpenEpoch(Operation* operation) {
   auto left = std::make_shared<std::atomic<uint32_t>>(0);
   auto epoch = std::make_shared<Epoch>();
+  operation->Then([this] { return AwaitRoom(/*for_cut=*/false); });
   // What was taken over is persistent before anything is built on it.
   operation->Then([this] {
     core_->log()->RequestPersist();

@@ -91,6 +91,10 @@ OpResult Shard::GateWrite() const {
     if (gate.stepped_down.load(std::memory_order_relaxed)) {
       return OpResult::kSteppedDown;
     }
+    if (gate.disk_full.load(std::memory_order_relaxed) &&
+        gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
+      return OpResult::kDiskFull;
+    }
     return gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kReplica)
                ? OpResult::kReadOnly
                : OpResult::kNoReplicas;
