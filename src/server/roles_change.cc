@@ -25,15 +25,20 @@ Progress Roles::CheckPeers(const std::vector<PeerAnswer>& answers, bool accept_l
           absl::StrFormat("%s knows a newer epoch (%d); promote that node or follow it",
                           answer.address, peer.epochs.back().epoch.number)));
     }
-    for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
-      const Seq end = core_->log()->appended(shard);
-      if (peer.epochs == own && peer.ends.size() > shard && peer.ends[shard].end > end) {
-        return Progress::Failed(absl::FailedPreconditionError(
-            absl::StrFormat("%s has a longer log (shard %d: seq %d, here %d); promote that node, "
-                            "or demote it first "
-                            "if it is the primary",
-                            answer.address, shard, peer.ends[shard].end, end)));
-      }
+    // Who may be promoted holds all that was acknowledged, so what others have beyond is worth less
+    // than a promotion that nobody is refused: of two nodes that each have a longer shard, the one
+    // with more records in all may go on.
+    Seq here = 0;
+    Seq there = 0;
+    for (ShardId shard = 0; shard < core_->shard_count() && shard < peer.ends.size(); ++shard) {
+      here += core_->log()->appended(shard);
+      there += peer.ends[shard].end;
+    }
+    if (peer.epochs == own && there > here) {
+      return Progress::Failed(absl::FailedPreconditionError(absl::StrFormat(
+          "%s has a longer log (%d records, here %d); promote that node, or demote it first if it "
+          "is the primary",
+          answer.address, there, here)));
     }
   }
   return Progress::Done();
