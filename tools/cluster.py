@@ -154,6 +154,7 @@ class Node:
     def pause(self):
         """SIGSTOP: it holds its connections and says nothing, as after a long stall of its machine."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # every thread of it stands still
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)

@@ -1,0 +1,270 @@
+"""Damaged files. A torn tail starts and says what was cut; damage in the middle does not start and says where
+and what to do; a replica takes the data from its primary again."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from cluster_fixture import (SMALL_KEYS, attempt, make_cluster, put, wait_equal,  # noqa: F401
+                             wait_member, wait_promotable, wait_refusal, wait_role, wait_serving)
+from cluster import BIN
+from ledger import Ledger
+
+ALONE = ["replication.ack_replicas=0"]
+
+
+def segments(node):
+    """Those that hold frames, oldest first."""
+    return [s for s in sorted((node.directory / "data").glob("set-*/log/*.seg")) if frames(s)]
+
+
+def frames(segment, marks=False):
+    """(offset, bytes of records) of each frame, oldest first; marks hold no records."""
+    result = subprocess.run([BIN / "kvctl", "log", "dump", "--json", segment], check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    return [(line["offset"], line["bytes"]) for line in lines
+            if line["kind"] == "frame" and (marks or line["records"] > 0)]
+
+
+def flip(path, offset):
+    """One bit; the same again mends it."""
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def written(node):
+    """Several hundred frames, then SIGKILL."""
+    ledger = Ledger(SMALL_KEYS)
+    ledger.start(node.port)
+    ledger.wait(node, 1500)
+    node.kill()
+    ledger.end()
+    return ledger
+
+
+def refuses_to_start(node, *words):
+    node.start()
+    code = node.wait_end()
+    text = node.log_text()
+    assert code == 1, f"exit {code}:\n{text}"
+    for word in words:
+        assert word in text, f"'{word}' is not said:\n{text}"
+
+
+def alone(cluster):
+    node = cluster.node("node", settings=ALONE).start()
+    wait_serving(node)
+    return node
+
+
+def tear(node, how):
+    """Makes the newest records' frame incomplete; where it begins."""
+    segment = segments(node)[-1]
+    offset, size = frames(segment)[-1]
+    for mark, _ in frames(segment, marks=True):
+        # What says that the frame was persistent was not written either.
+        if mark > offset:
+            with open(segment, "r+b") as file:
+                file.seek(mark)
+                file.write(bytes(64))
+    if how == "flip":
+        flip(segment, offset + 64 + size // 2)
+    else:
+        with open(segment, "r+b") as file:
+            file.truncate(offset + 64 + size // 2)
+    return segment, offset
+
+
+def in_the_middle(node):
+    """A frame that many others follow: its segment, its offset, the bytes of its records."""
+    segment = segments(node)[0]
+    known = frames(segment)
+    assert len(known) > 20
+    return segment, *known[len(known) // 2]
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+def test_torn_tail_of_a_node_alone(cluster, how):
+    node = alone(cluster)
+    put(node, "kept", "x" * 100)
+    put(node, "torn", "x" * 100)
+    node.kill()
+    segment, offset = tear(node, how)
+    node.start()
+    wait_serving(node)
+    text = node.log_text()
+    assert f"{segment.name}: torn tail cut at offset {offset}" in text, text
+    assert attempt(node, "GET", "kept") == b"x" * 100
+    assert attempt(node, "GET", "torn") is None
+    # What is written over it survives the next start, and the one after: the cut is durable.
+    put(node, "after", "the cut")
+    for _ in range(2):
+        node.kill()
+        node.start()
+        wait_serving(node)
+        assert "torn tail" not in node.log_text()
+        assert attempt(node, "GET", "after") == b"the cut"
+        assert attempt(node, "GET", "torn") is None
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+def test_torn_tail_of_a_primary_with_a_member(cluster, how):
+    """What its device lost the member has: nothing is missing."""
+    first, second = cluster.pair()
+    ledger = written(first)
+    _, offset = tear(first, how)
+    first.start()
+    wait_serving(first)
+    assert f"torn tail cut at offset {offset}" in first.log_text()
+    assert "fetching shard" in first.log_text()
+    ledger.verify(first)
+    wait_member(first)
+    put(first, "after", "the cut")
+    wait_equal(first, second)
+    ledger.verify(second)
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+def test_torn_tail_of_a_replica(cluster, how):
+    first, second = cluster.pair()
+    ledger = Ledger(SMALL_KEYS)
+    ledger.fill(first.port)
+    second.kill()
+    tear(second, how)
+    second.start()
+    wait_member(first)
+    assert "torn tail" in second.log_text()
+    put(first, "after", "the cut")
+    wait_equal(first, second)
+    ledger.verify(second)
+
+
+def test_bit_flip_in_the_middle_stops_a_primary(cluster):
+    node = alone(cluster)
+    ledger = written(node)
+    segment, offset, size = in_the_middle(node)
+    for place in (offset + 9, offset + 64 + size // 2):  # header, records
+        flip(segment, place)
+        refuses_to_start(node, str(segment), f"damaged at offset {offset}", "proves that the log was "
+                         "persistent", "restore the file from a copy", "replication.primary")
+        flip(segment, place)
+    node.start()
+    wait_serving(node)
+    ledger.verify(node)
+
+
+def test_damaged_chain_stops_a_primary(cluster):
+    """A segment that others follow is cut short, loses its header, or is gone."""
+    node = alone(cluster)
+    for i in range(24):
+        put(node, f"large:{i}", bytes([i]) * (1 << 20))
+    ledger = written(node)
+    found = segments(node)
+    assert len(found) >= 3
+    middle, copy = found[1], cluster.directory / "copy"
+    shutil.copy(middle, copy)
+    with open(middle, "r+b") as file:
+        file.truncate(1 << 20)
+    refuses_to_start(node, str(middle), "offset", "cut short", "restore the file from a copy")
+    shutil.copy(copy, middle)
+    flip(middle, 17)
+    refuses_to_start(node, middle.name, "offset 0", "damaged", "restore the file from a copy")
+    middle.unlink()
+    refuses_to_start(node, middle.name, "absent", "restore the file from a copy")
+    shutil.copy(copy, middle)
+    node.start()
+    wait_serving(node)
+    ledger.verify(node)
+    assert attempt(node, "GET", "large:7") == b"\7" * (1 << 20)
+
+
+def test_damaged_checkpoint_and_meta_stop_a_primary(cluster):
+    node = alone(cluster)
+    ledger = Ledger(SMALL_KEYS)
+    ledger.fill(node.port)
+    node.must_kvctl("checkpoint")
+    node.kill()
+    data = node.directory / "data"
+    checkpoint = sorted(p for p in data.glob("set-*/*") if p.is_file() and p.name != "manifest")[-1]
+    manifest = next(data.glob("set-*/manifest"))
+    for path in (checkpoint, manifest, data / "meta"):
+        place = path.stat().st_size // 2
+        flip(path, place)
+        refuses_to_start(node, str(path), "copy")
+        flip(path, place)
+    node.start()
+    wait_serving(node)
+    ledger.verify(node)
+
+
+@pytest.mark.parametrize("what", ["middle", "segment", "checkpoint"])
+def test_damaged_replica_joins_anew(cluster, what):
+    first, second = cluster.pair()
+    ledger = Ledger(SMALL_KEYS)
+    ledger.fill(first.port)
+    if what == "checkpoint":
+        second.must_kvctl("checkpoint")
+    ledger.start(first.port)
+    ledger.wait(first, 500)
+    ledger.stop()
+    second.kill()
+    segment, offset, size = in_the_middle(second)
+    if what == "middle":
+        flip(segment, offset + 64 + size // 2)
+    elif what == "segment":
+        flip(segment, 17)
+    else:
+        path = sorted(p for p in segment.parents[1].iterdir()
+                      if p.is_file() and p.name != "manifest")[-1]
+        flip(path, path.stat().st_size // 2)
+    second.start()
+    wait_member(first)
+    text = second.log_file.read_text()
+    assert "damaged data set: " in text and "taken from the primary again" in text
+    wait_promotable(second)
+    put(first, "after", "damage")
+    wait_equal(first, second)
+    ledger.verify(second)
+    # The damaged copy is gone once there is a whole one.
+    assert not list((second.directory / "data").glob("damaged-*"))
+    first.kill()
+    second.must_kvctl("promote", "--ack-replicas", "0")
+    wait_serving(second)
+    ledger.verify(second)
+    assert attempt(second, "GET", "after") == b"damage"
+
+
+def test_damaged_replica_of_a_dead_primary_keeps_its_copy(cluster):
+    """It cannot be promoted, and what it has is not thrown away before there is something better."""
+    first, second = cluster.pair()
+    ledger = written(first)
+    second.kill()
+    segment, offset, size = in_the_middle(second)
+    flip(segment, offset + 64 + size // 2)
+    second.start().wait_answering()
+    wait_role(second, "replica")
+    code, _, error = second.kvctl("promote", "--ack-replicas", "0", "--accept-loss")
+    assert code == 1 and "no complete data set" in error
+    assert str(attempt(second, "GET", "anything")).startswith("LOADING ")
+    kept = list((second.directory / "data").glob("damaged-*/log/" + segment.name))
+    assert len(kept) == 1 and kept[0].stat().st_size > 0
+    # A restart changes nothing. The primary comes back with all that it acknowledged, but it cannot know
+    # that its member had no more: the operator says so.
+    second.stop()
+    second.start().wait_answering()
+    assert list((second.directory / "data").glob("damaged-*"))
+    first.start()
+    wait_refusal(first, "NOREPLICAS")
+    first.must_kvctl("member", "drop", second.status()["store"], "--force")
+    wait_serving(first)
+    assert attempt(first, "CONFIG", "SET", "replication.ack_replicas", "1") == "OK"
+    wait_member(first)
+    put(first, "after", "damage")
+    wait_equal(first, second)
+    ledger.verify(second)
+    assert not list((second.directory / "data").glob("damaged-*"))

@@ -1,0 +1,263 @@
+"""Directories that a node cannot use, and disks that are full: a clear error, nothing lost, no crash. (Port in
+use, directory locked: tests/e2e/daemon_basic_test.py.)"""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from cluster_fixture import (SMALL_KEYS, Failure, attempt, make_cluster,  # noqa: F401
+                             must_refuse, put, wait_equal, wait_loaded, wait_member,
+                             wait_promotable, wait_refusal, wait_role, wait_serving,
+                             wait_streaming)
+from cluster import Resp
+from ledger import Ledger
+
+ALONE = ["replication.ack_replicas=0"]
+MIB = 1 << 20
+# Root ignores permission bits unless it gives up the right to.
+OBEY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+def test_data_directory_unwritable(cluster):
+    node = cluster.node("node", settings=ALONE)
+    node.prefix = OBEY
+    data = node.directory / "data"
+    data.mkdir(parents=True)
+    data.chmod(0o500)
+    node.start()
+    assert node.wait_end() == 1
+    text = node.log_text()
+    assert f"{data}: Permission denied; the directory must belong to the user" in text, text
+    # With data in it: nothing of it changes, and it is there when the right is given back.
+    data.chmod(0o700)
+    node.start()
+    put(node, "key", "value")
+    node.stop()
+    data.chmod(0o500)
+    before = sorted((p, p.stat().st_mtime_ns) for p in data.rglob("*"))
+    node.start()
+    assert node.wait_end() == 1
+    assert str(data) in node.log_text() and "Permission denied" in node.log_text()
+    assert sorted((p, p.stat().st_mtime_ns) for p in data.rglob("*")) == before
+    data.chmod(0o700)
+    node.start()
+    wait_serving(node)
+    assert attempt(node, "GET", "key") == b"value"
+
+
+def test_data_directory_is_a_file(cluster):
+    node = cluster.node("node", settings=ALONE)
+    node.directory.mkdir(parents=True)
+    (node.directory / "data").write_text("something else")
+    node.start()
+    assert node.wait_end() == 1
+    assert "is not a directory" in node.log_text()
+    assert (node.directory / "data").read_text() == "something else"
+
+
+def test_locked_directory_leaves_the_first_alone(cluster):
+    """Two processes on one directory, started again and again while the first is written to."""
+    node = cluster.node("node", settings=ALONE).start()
+    wait_serving(node)
+    ledger = Ledger(SMALL_KEYS)
+    ledger.start(node.port)
+    for _ in range(3):
+        ledger.wait(node, 200)
+        other = cluster.node("other", settings=[*ALONE, f"server.data_dir={node.directory / 'data'}"])
+        other.start()
+        assert other.wait_end() == 1
+        text = other.log_text()
+        assert "is in use by another process" in text and str(node.process.pid) in text, text
+    ledger.stop()
+    ledger.verify(node)
+    node.kill()
+    node.start()
+    wait_serving(node)
+    ledger.verify(node)
+
+
+@pytest.fixture(name="small_disk")
+def make_small_disk(tmp_path):
+    """A file system of its own for one node; where mounting is not permitted the tests say so."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    result = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", directory],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if result.returncode != 0:
+        pytest.skip(f"no tmpfs can be mounted here: {result.stdout.decode().strip()}")
+    yield directory
+    subprocess.run(["umount", "-l", directory], check=False)
+
+
+def fill_disk(directory, leave=0):
+    """Takes all of the room but `leave` bytes; what to remove to give it back."""
+    ballast = directory / "ballast"
+    free = os.statvfs(directory)
+    with open(ballast, "wb") as file:
+        left = free.f_bavail * free.f_frsize - leave
+        while left > 0:
+            part = min(left, MIB)
+            file.write(bytes(part))
+            left -= part
+    return ballast
+
+
+def write_until_refused(node, ledger_keys):
+    """1 MiB values until one is refused; what was acknowledged."""
+    client = Resp(node.port)
+    acked = {}
+    for i in range(200):
+        value = b"%d/" % i + bytes([i % 251]) * MIB
+        reply = client.call("SET", f"{ledger_keys}:{i}", value)
+        if isinstance(reply, Exception):
+            return acked, str(reply)
+        acked[f"{ledger_keys}:{i}"] = value
+    raise Failure(f"{node.name} took 200 MiB on a full disk")
+
+
+def verify(node, acked):
+    client = Resp(node.port)
+    for key, value in acked.items():
+        found = client.must("GET", key)
+        assert found == value, f"{key}: {len(found or b'')} bytes instead of {len(value)}"
+    client.close()
+
+
+def test_full_disk_of_a_node_alone(cluster, small_disk):
+    node = cluster.node("node", settings=[*ALONE, "log.segment_size=4MiB"], directory=small_disk / "node")
+    node.start()
+    wait_serving(node)
+    put(node, "first", "value")
+    ballast = fill_disk(small_disk, leave=6 * MIB)
+    acked, refusal = write_until_refused(node, "a")
+    assert refusal.startswith("MISCONF ") and "No space left" in refusal
+    # Reads go on, the operator gets in, the node says what is wrong.
+    verify(node, acked)
+    status = node.status()
+    assert status["disk_full"] and status["role"] == "primary"
+    node.wait("explaining", lambda: "free space or lower log.segment_size" in node.log_text())
+    # A crash on a full disk loses nothing and starts, as often as it happens: each start takes what is left
+    # of the room that is kept for its epoch, then it waits for more.
+    for _ in range(4):
+        node.kill()
+        node.start()
+        wait_loaded(node)
+        verify(node, acked)
+        assert attempt(node, "GET", "first") == b"value"
+        node.wait("refusing large writes with MISCONF", lambda: str(
+            attempt(node, "SET", "large", bytes(MIB))).startswith("MISCONF "))
+    assert "the log has no room for a new epoch" in node.log_text()
+    must_refuse(node, "MISCONF")
+    # Room again: writes work again by themselves.
+    ballast.unlink()
+    put(node, "room", "again")
+    more, _ = write_until_refused(node, "b")
+    assert len(more) > 5
+    verify(node, {**acked, **more})
+    node.kill()
+    node.start()
+    wait_loaded(node)
+    verify(node, {**acked, **more})
+
+
+def test_full_disk_at_the_first_start(cluster, small_disk):
+    """It says what is missing and begins to serve when it is there."""
+    data = small_disk / "data"
+    node = cluster.node("node", settings=[*ALONE, f"server.data_dir={data}"])
+    ballast = fill_disk(small_disk)
+    node.start()
+    assert node.wait_end() == 1
+    text = node.log_text()
+    assert str(data) in text and "No space left on device" in text, text
+    ballast.unlink()
+    # Room for meta, not for the log.
+    ballast = fill_disk(small_disk, leave=MIB)
+    node.start()
+    wait_refusal(node, "MISCONF")
+    text = node.log_text()
+    assert f"{data} has" in text and "free space or lower log.segment_size" in text, text
+    assert "waiting for room" in node.status()["state"]
+    ballast.unlink()
+    put(node, "key", "value")
+    node.kill()
+    node.start()
+    wait_serving(node)
+    assert attempt(node, "GET", "key") == b"value"
+
+
+def test_full_disk_of_a_replica(cluster, small_disk):
+    """It takes no more, says so, keeps what it has, and goes on by itself."""
+    first = cluster.node("first", settings=["log.segment_size=4MiB"]).start()
+    first.wait_answering()
+    second = cluster.node("second", first, ["log.segment_size=4MiB"], small_disk / "second").start()
+    wait_member(first)
+    wait_promotable(second)
+    ballast = fill_disk(small_disk, leave=6 * MIB)
+    acked = {}
+    client = Resp(first.port)
+    for i in range(200):
+        key, value = f"a:{i}", b"%d/" % i + bytes([i % 251]) * MIB
+        try:
+            reply = client.call("SET", key, value)
+        except OSError:
+            break  # the gate's time is over: its outcome is unknown
+        if isinstance(reply, Exception):
+            assert str(reply).startswith("NOREPLICAS "), reply
+            break
+        acked[key] = value
+    else:
+        raise Failure("200 MiB were acknowledged by a member whose disk is full")
+    wait_refusal(first, "NOREPLICAS")
+    second.wait("disk_full", lambda: second.status().get("disk_full"))
+    assert second.running() and second.status()["role"] == "replica"
+    verify(first, acked)
+    # Killed on its full disk it comes back as it was.
+    second.kill()
+    second.start()
+    wait_loaded(second)
+    wait_streaming(second)
+    large = 0
+    while str(attempt(first, "SET", f"large:{large}", bytes(MIB))) == "OK":
+        acked[f"large:{large}"] = bytes(MIB)
+        large += 1
+        assert large < 10
+    wait_refusal(first, "NOREPLICAS")
+    ballast.unlink()
+    put(first, "room", "again")
+    wait_equal(first, second)
+    verify(second, acked)
+    wait_promotable(second)
+    first.kill()
+    second.must_kvctl("promote", "--ack-replicas", "0")
+    wait_serving(second)
+    verify(second, acked)
+    assert attempt(second, "GET", "room") == b"again"
+
+
+def test_wiped_directories_one_after_the_other(cluster):
+    """First the replica's, which takes everything anew; then the primary's, whose data the replica has."""
+    first, second = cluster.pair()
+    ledger = Ledger(SMALL_KEYS)
+    ledger.fill(first.port)
+    old = second.status()["store"]
+    second.kill()
+    shutil.rmtree(second.directory / "data")
+    second.start()
+    wait_streaming(second)
+    first.must_kvctl("member", "replace", old, second.status()["store"], "--force")
+    wait_member(first)
+    wait_promotable(second)
+    ledger.fill(first.port)
+    wait_equal(first, second)
+    first.kill()
+    shutil.rmtree(first.directory / "data")
+    second.must_kvctl("promote", "--ack-replicas", "1")
+    wait_role(second, "primary")
+    ledger.verify(second)
+    first.settings.append(f"replication.primary={second.replication_address}")
+    first.start()
+    wait_member(second)
+    put(second, "after", "both")
+    wait_equal(second, first)
+    ledger.verify(first)

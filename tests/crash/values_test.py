@@ -1,0 +1,90 @@
+"""Values larger than the replication ring and than a record: replicated, recovered, cut off in the middle."""
+
+import hashlib
+import threading
+
+from cluster_fixture import (attempt, make_cluster, put, wait_equal, wait_role,  # noqa: F401
+                             wait_serving, wait_streaming)
+from cluster import Resp
+
+MIB = 1 << 20
+LARGE = {"20": 20 * MIB + 1, "100": 100 * MIB + 13}
+
+
+def value(name, version):
+    """Bytes that say where they belong: no part of one value may pass for a part of another."""
+    size = LARGE[name]
+    block = b"".join(hashlib.sha256(b"%s/%d/%d" % (name.encode(), version, i)).digest()
+                     for i in range(1 << 15))
+    return (block * (size // len(block) + 1))[:size]
+
+
+def check(node, name, *allowed):
+    found = Resp(node.port, timeout=120).must("GET", name)
+    assert found in allowed, f"{name} on {node.name}: {len(found or b'')} bytes of another content"
+    return found
+
+
+def test_large_values_are_replicated(cluster):
+    settings = ["memory.max_memory=1GiB", "log.segment_size=64MiB"]
+    first, second = cluster.pair(*settings)
+    client = Resp(first.port, timeout=120)
+    versions = {name: value(name, 1) for name in LARGE}
+    for name, content in versions.items():
+        assert client.must("SET", name, content) == "OK"
+    # An acknowledged large value is at the member: it is there without the primary.
+    wait_equal(first, second)
+    for name, content in versions.items():
+        check(second, name, content)
+    # The primary dies while a new version is on its way: the old one or the new one, whole.
+    newer = {name: value(name, 2) for name in LARGE}
+    client.send(client.encode("SET", "20", newer["20"]))
+    late = threading.Thread(target=lambda: try_send(first, client.encode("SET", "100", newer["100"])))
+    late.start()
+    acked = client.read() == "OK"
+    first.kill()
+    late.join()
+    second.must_kvctl("promote", "--ack-replicas", "0")
+    wait_serving(second)
+    kept = {"20": check(second, "20", newer["20"], *([] if acked else [versions["20"]])),
+            "100": check(second, "100", versions["100"], newer["100"])}
+    put(second, "after", "promotion")
+    # A run of parts that was cut short here has no effect at its end either.
+    first.start()
+    wait_role(first, "replica")
+    wait_streaming(first)
+    wait_equal(second, first)
+    for name, content in kept.items():
+        check(first, name, content)
+    assert attempt(first, "GET", "after") == b"promotion"
+
+
+def try_send(node, data):
+    try:
+        Resp(node.port, timeout=120).send(data)
+    except OSError:
+        pass  # it was killed meanwhile
+
+
+def test_large_values_while_the_replica_is_away(cluster):
+    """Catch-up from the log and the next start bring parts and links as they were."""
+    settings = ["memory.max_memory=1GiB", "log.segment_size=64MiB", "replication.ack_replicas=0"]
+    first = cluster.node("first", settings=settings).start()
+    first.wait_answering()
+    second = cluster.node("second", first, settings).start()
+    wait_streaming(second)
+    second.kill()
+    client = Resp(first.port, timeout=120)
+    content = value("20", 1)
+    for turn in range(3):
+        assert client.must("SET", f"20:{turn}", content) == "OK"
+    second.start()
+    wait_streaming(second)
+    wait_equal(first, second)
+    for turn in range(3):
+        assert Resp(second.port, timeout=120).must("GET", f"20:{turn}") == content
+    second.kill()
+    second.start()
+    wait_streaming(second)
+    wait_equal(first, second)
+    assert Resp(second.port, timeout=120).must("GET", "20:2") == content
