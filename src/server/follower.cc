@@ -399,10 +399,6 @@ void Follower::OnPrimaryClock(uint64_t primary_clock_us) {
 
 void Follower::OnStreamState(StreamState state, Refusal refusal, std::string_view text) {
   state_.store(static_cast<uint8_t>(state), std::memory_order_relaxed);
-  if (state == StreamState::kStreaming) {
-    // Everything that the primary has is here.
-    core_->identity->RemoveSetAside();
-  }
   std::string line =
       absl::StrFormat("link to primary: %s", std::string(replication::StreamStateName(state)));
   if (refusal != Refusal::kNone) {

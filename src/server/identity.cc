@@ -1,7 +1,5 @@
 // What a crash leaves behind: the old meta or the new one. A data set directory that no meta names
 // (a full sync that was not published, an old set whose removal was cut short) is removed at start.
-// A damaged set is renamed before meta forgets it: a meta that names a set which has its damaged
-// name is brought to that end at start.
 #include "server/identity.h"
 
 #include <algorithm>
@@ -14,7 +12,6 @@ namespace kvstored::server {
 namespace {
 
 constexpr char kSetPrefix[] = "set-";
-constexpr char kSetAsidePrefix[] = "damaged-";
 
 uint64_t SetNumber(const std::string& name) {
   if (name.rfind(kSetPrefix, 0) != 0) {
@@ -68,7 +65,6 @@ absl::StatusOr<std::unique_ptr<Identity>> Identity::Load(NvmDevice* device, cons
     identity->meta_ = *std::move(meta);
     identity->same_boot_ = identity->meta_.boot_id == boot_id;
     WarnOfDifferences(identity->meta_, config);
-    KVS_RETURN_IF_ERROR(identity->FinishSetAside());
     if (!identity->meta_.data_set_directory.empty()) {
       KVS_ASSIGN_OR_RETURN(identity->manifest_,
                            log::LoadManifest(device, identity->meta_.data_set_directory));
@@ -112,9 +108,6 @@ absl::StatusOr<std::string> Identity::NewDirectoryLocked() {
   uint64_t newest = 0;
   for (const std::string& name : names) {
     newest = std::max(newest, SetNumber(name));
-    if (name.rfind(kSetAsidePrefix, 0) == 0) {
-      newest = std::max(newest, SetNumber(kSetPrefix + name.substr(sizeof(kSetAsidePrefix) - 1)));
-    }
   }
   const std::string directory = absl::StrFormat("%s%d", kSetPrefix, newest + 1);
   KVS_RETURN_IF_ERROR(device_->MakeDirectory(directory));
@@ -132,46 +125,6 @@ absl::Status Identity::RemoveStrayDirectories() {
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> Identity::SetAsideDataSet() {
-  const std::lock_guard lock(mutex_);
-  const std::string name =
-      absl::StrFormat("%s%d", kSetAsidePrefix, SetNumber(meta_.data_set_directory));
-  KVS_RETURN_IF_ERROR(device_->Rename(meta_.data_set_directory, name));
-  log::Meta next = meta_;
-  next.data_set_directory.clear();
-  next.data_set = {};
-  next.promotable = false;
-  KVS_RETURN_IF_ERROR(log::SaveMeta(device_, next));
-  meta_ = std::move(next);
-  manifest_ = {};
-  return name;
-}
-
-absl::Status Identity::FinishSetAside() {
-  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
-  const auto has = [&names](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  const std::string aside =
-      absl::StrFormat("%s%d", kSetAsidePrefix, SetNumber(meta_.data_set_directory));
-  if (meta_.data_set_directory.empty() || has(meta_.data_set_directory) || !has(aside)) {
-    return absl::OkStatus();
-  }
-  meta_.data_set_directory.clear();
-  meta_.data_set = {};
-  meta_.promotable = false;
-  return log::SaveMeta(device_, meta_);
-}
-
-void Identity::RemoveSetAside() {
-  const absl::StatusOr<std::vector<std::string>> names = device_->List("");
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    if (name.rfind(kSetAsidePrefix, 0) == 0) {
-      DropSetDirectory(name);
-    }
-  }
 }
 
 log::Meta Identity::meta() const {

@@ -62,10 +62,6 @@ class Identity {
   // One rename of meta makes the directory ours; the old one is removed.
   absl::Status PublishSetDirectory(const std::string& directory);
   void DropSetDirectory(const std::string& directory);
-  // A replica whose data set is damaged: it holds none any more and may not be promoted. What is
-  // left of the old one is kept, under the name that is returned, until RemoveSetAside.
-  absl::StatusOr<std::string> SetAsideDataSet();
-  void RemoveSetAside();
 
  private:
   Identity(NvmDevice* device, const Id128& incarnation)
@@ -74,7 +70,6 @@ class Identity {
   absl::Status MakeDataSet(const Config& config, base::Random* random);
   absl::StatusOr<std::string> NewDirectoryLocked();
   absl::Status RemoveStrayDirectories();
-  absl::Status FinishSetAside();
 
   NvmDevice* const device_;
   const Id128 incarnation_;

@@ -160,32 +160,11 @@ absl::Status Node::Load() {
     core_->replication->Post([this] { roles_->Start(nullptr); });
     return absl::OkStatus();
   }
-  absl::StatusOr<LoadResult> loaded = loader_->Load();
-  if (absl::IsDataLoss(loaded.status())) {
-    return JoinAnew(loaded.status());
-  }
-  KVS_RETURN_IF_ERROR(loaded.status());
+  KVS_ASSIGN_OR_RETURN(LoadResult loaded, loader_->Load());
   base::LogInfo(absl::StrFormat("data set loaded: %d records, %d bytes of checkpoint, %d of log",
-                                loader_->records(), loaded->items_bytes, loaded->log_bytes));
-  auto shared = std::make_shared<LoadResult>(*std::move(loaded));
+                                loader_->records(), loaded.items_bytes, loaded.log_bytes));
+  auto shared = std::make_shared<LoadResult>(std::move(loaded));
   core_->replication->Post([this, shared] { roles_->Start(shared.get()); });
-  return absl::OkStatus();
-}
-
-// P24: a replica has another copy to go back to, at its primary; any other node must not go on.
-absl::Status Node::JoinAnew(const absl::Status& damage) {
-  const log::Meta meta = identity_->meta();
-  if (meta.role != Role::kReplica || meta.primary_address.empty()) {
-    return damage;
-  }
-  base::LogError(absl::StrFormat("damaged data set: %s", std::string(damage.message())));
-  KVS_ASSIGN_OR_RETURN(const std::string kept, identity_->SetAsideDataSet());
-  base::LogWarning(absl::StrFormat(
-      "the data set is taken from the primary again (%s); what is left of the damaged one is kept "
-      "as %s/%s until then",
-      meta.primary_address, core_->seams.device->Describe(), kept));
-  // Memory holds a part of it: the next life begins without.
-  core_->restart_wanted.store(true, std::memory_order_release);
   return absl::OkStatus();
 }
 

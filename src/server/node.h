@@ -115,7 +115,6 @@ class Node : public command::NodeApi, private log::LogListener {
   }
 
  private:
-  absl::Status JoinAnew(const absl::Status& damage);
   using ControlDone = std::function<void(absl::StatusOr<std::string>)>;
 
   Node(Config config, const NodeSeams& seams, std::unique_ptr<Identity> identity);

@@ -175,9 +175,6 @@ absl::StatusOr<std::unique_ptr<NvmFile>> SimNvmDevice::Open(const std::string& n
 absl::Status SimNvmDevice::Rename(const std::string& from, const std::string& to) {
   const std::lock_guard<std::mutex> lock(mutex_);
   KVS_RETURN_IF_ERROR(CheckAlive(generation_));
-  if (directories_.count(from) != 0) {
-    return RenameDirectory(from, to);
-  }
   const auto found = files_.find(from);
   if (found == files_.end()) {
     return absl::NotFoundError("sim: renaming " + from + ": No such file");
@@ -189,35 +186,6 @@ absl::Status SimNvmDevice::Rename(const std::string& from, const std::string& to
   PersistFile(found->second.get());
   files_[to] = found->second;
   files_.erase(from);
-  return crash ? CheckAlive(generation_) : absl::OkStatus();
-}
-
-// With mutex_ held. All of it or nothing: files keep what they hold and what of it is durable.
-absl::Status SimNvmDevice::RenameDirectory(const std::string& from, const std::string& to) {
-  const bool crash = CrashNow();
-  if (crash && random_.Below(2) == 0) {
-    return CheckAlive(generation_);
-  }
-  const auto moved = [&](const std::string& name) {
-    return to + name.substr(from.size());
-  };
-  const auto is_below = [&from](const std::string& name) {
-    return name == from || name.compare(0, from.size() + 1, from + "/") == 0;
-  };
-  const auto files = files_;
-  for (const auto& [name, file] : files) {
-    if (is_below(name)) {
-      files_.erase(name);
-      files_[moved(name)] = file;
-    }
-  }
-  const auto directories = directories_;
-  for (const std::string& name : directories) {
-    if (is_below(name)) {
-      directories_.erase(name);
-      directories_.insert(moved(name));
-    }
-  }
   return crash ? CheckAlive(generation_) : absl::OkStatus();
 }
 

@@ -94,7 +94,6 @@ class SimNvmDevice : public NvmDevice {
   // All with mutex_ held.
   absl::Status CheckAlive(uint64_t generation) const;
   bool CrashNow();
-  absl::Status RenameDirectory(const std::string& from, const std::string& to);
   void PersistFile(File* file);
   void Settle(File* file);
   uint64_t UsedBytes() const;
