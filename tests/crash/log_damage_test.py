@@ -1,5 +1,5 @@
 """Damaged files. A torn tail starts and says what was cut; damage in the middle does not start and says where
-and what to do; a replica takes the data from its primary again."""
+and what to do."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from cluster_fixture import (SMALL_KEYS, attempt, make_cluster, put, wait_equal,  # noqa: F401
-                             wait_member, wait_promotable, wait_refusal, wait_role, wait_serving)
+                             wait_member, wait_serving)
 from cluster import BIN
 from ledger import Ledger
 
@@ -116,7 +116,9 @@ def test_torn_tail_of_a_node_alone(cluster, how):
 def test_torn_tail_of_a_primary_with_a_member(cluster, how):
     """What its device lost the member has: nothing is missing."""
     first, second = cluster.pair()
-    ledger = written(first)
+    ledger = Ledger(SMALL_KEYS)
+    ledger.fill(first.port)
+    first.kill()
     _, offset = tear(first, how)
     first.start()
     wait_serving(first)
@@ -202,69 +204,21 @@ def test_damaged_checkpoint_and_meta_stop_a_primary(cluster):
     ledger.verify(node)
 
 
-@pytest.mark.parametrize("what", ["middle", "segment", "checkpoint"])
-def test_damaged_replica_joins_anew(cluster, what):
+def test_damaged_replica_refuses_to_start(cluster):
+    """It says where the damage is; with the file restored it goes on as a member."""
     first, second = cluster.pair()
     ledger = Ledger(SMALL_KEYS)
-    ledger.fill(first.port)
-    if what == "checkpoint":
-        second.must_kvctl("checkpoint")
     ledger.start(first.port)
     ledger.wait(first, 500)
     ledger.stop()
     second.kill()
     segment, offset, size = in_the_middle(second)
-    if what == "middle":
-        flip(segment, offset + 64 + size // 2)
-    elif what == "segment":
-        flip(segment, 17)
-    else:
-        path = sorted(p for p in segment.parents[1].iterdir()
-                      if p.is_file() and p.name != "manifest")[-1]
-        flip(path, path.stat().st_size // 2)
+    place = offset + 64 + size // 2
+    flip(segment, place)
+    refuses_to_start(second, str(segment), f"damaged at offset {offset}", "restore the file from a copy")
+    flip(segment, place)
     second.start()
     wait_member(first)
-    text = second.log_file.read_text()
-    assert "damaged data set: " in text and "taken from the primary again" in text
-    wait_promotable(second)
     put(first, "after", "damage")
     wait_equal(first, second)
     ledger.verify(second)
-    # The damaged copy is gone once there is a whole one.
-    assert not list((second.directory / "data").glob("damaged-*"))
-    first.kill()
-    second.must_kvctl("promote", "--ack-replicas", "0")
-    wait_serving(second)
-    ledger.verify(second)
-    assert attempt(second, "GET", "after") == b"damage"
-
-
-def test_damaged_replica_of_a_dead_primary_keeps_its_copy(cluster):
-    """It cannot be promoted, and what it has is not thrown away before there is something better."""
-    first, second = cluster.pair()
-    ledger = written(first)
-    second.kill()
-    segment, offset, size = in_the_middle(second)
-    flip(segment, offset + 64 + size // 2)
-    second.start().wait_answering()
-    wait_role(second, "replica")
-    code, _, error = second.kvctl("promote", "--ack-replicas", "0", "--accept-loss")
-    assert code == 1 and "no complete data set" in error
-    assert str(attempt(second, "GET", "anything")).startswith("LOADING ")
-    kept = list((second.directory / "data").glob("damaged-*/log/" + segment.name))
-    assert len(kept) == 1 and kept[0].stat().st_size > 0
-    # A restart changes nothing. The primary comes back with all that it acknowledged, but it cannot know
-    # that its member had no more: the operator says so.
-    second.stop()
-    second.start().wait_answering()
-    assert list((second.directory / "data").glob("damaged-*"))
-    first.start()
-    wait_refusal(first, "NOREPLICAS")
-    first.must_kvctl("member", "drop", second.status()["store"], "--force")
-    wait_serving(first)
-    assert attempt(first, "CONFIG", "SET", "replication.ack_replicas", "1") == "OK"
-    wait_member(first)
-    put(first, "after", "damage")
-    wait_equal(first, second)
-    ledger.verify(second)
-    assert not list((second.directory / "data").glob("damaged-*"))

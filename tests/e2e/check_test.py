@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import check  # noqa: E402
+import ledger  # noqa: E402
 from cluster import Failure, Resp, free_ports  # noqa: E402
 
 KEYS = 3000
@@ -62,7 +63,7 @@ def test_keeps_everything(loaded):
     node, workers = loaded
     keys, size = check.verify(node.port, workers)
     assert keys == KEYS
-    assert size == sum(check.size_of(i) for i in range(KEYS))
+    assert size == sum(ledger.size_of(i) for i in range(KEYS))
     # The kill came under load: something was under way.
     assert sum(w.acked_count for w in workers) > KEYS
 
@@ -71,12 +72,12 @@ def test_keeps_everything(loaded):
     lambda node, key, index: node.must("DEL", key),
     lambda node, key, index: node.must("SETRANGE", key, "15", "\x00"),
     lambda node, key, index: node.must("APPEND", key, "x"),
-    lambda node, key, index: node.must("SET", key, check.value_of(index, 0)),
+    lambda node, key, index: node.must("SET", key, ledger.value_of(index, 0)),
 ])
 def test_names_the_first_difference(loaded, damage):
     node, workers = loaded
     client = Resp(node.port)
-    key = check.key_of(1234)
+    key = ledger.key_of(1234)
     good = client.must("GET", key)
     damage(client, key, 1234)
     with pytest.raises(Failure, match="first difference: check:1234"):
