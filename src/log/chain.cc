@@ -87,8 +87,9 @@ absl::Status CheckTornHeader(const RecoveryOptions& options, const Candidate& ca
 }  // namespace
 
 std::string DamageRemedy() {
-  return "restore the file from a copy, or give this node's copy up: start it as a replica with "
-         "`kvctl join --discard-local-data`";
+  return "restore the file from a copy, or give this node's copy up: move its data directory away "
+         "and "
+         "start it with replication.primary = the address of a node that has the data";
 }
 
 absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {
