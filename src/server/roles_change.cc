@@ -120,7 +120,13 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
   });
   operation->Then([answered] { return *answered ? Progress::Done() : Progress::Again(); });
   operation->Then([this, answers, accept_loss] { return CheckPeers(*answers, accept_loss); });
-  operation->Then([this] {
+  operation->Then([this, accept_loss] {
+    // While the others were asked the primary may have withdrawn the right and gone on without this
+    // node (P19); once the link is fenced it cannot any more.
+    if (!accept_loss && !core_->identity->meta().promotable) {
+      return Progress::Failed(absl::FailedPreconditionError(
+          "the primary has withdrawn this node's right to be promoted meanwhile"));
+    }
     core_->replication->FenceAndStop("promotion");
     return Progress::Done();
   });
