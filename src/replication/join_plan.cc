@@ -108,9 +108,8 @@ JoinPlan PlanJoin(const NodeFacts& primary, const NodeFacts& replica, bool disca
       !discard) {
     return Refuse(
         Refusal::kPromised,
-        absl::StrFormat("the replica promised to follow no epoch below %d, the primary is "
-                        "at %s: start the node that asked for the "
-                        "promise, or kvctl join --discard-local-data",
+        absl::StrFormat("the replica promised to follow no epoch below %d, the primary is at %s: "
+                        "start the node that asked for it, or kvctl join --discard-local-data",
                         replica.promised, Describe(primary.epochs)));
   }
   uint64_t held = 0;

@@ -54,18 +54,17 @@ void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Stat
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     cut = cut || log->appended(shard) > plan.common[shard];
   }
-  auto left = std::make_shared<std::atomic<uint32_t>>(0);
-  auto failed = std::make_shared<std::atomic<bool>>(false);
-  auto operation = std::make_shared<Operation>("join", std::move(done));
   if (cut && !log->HasRoomForCut()) {
     // P25: before memory is cut, so that both end alike; asked again with the next connection.
     core_->background_event.Set();
     done(absl::ResourceExhaustedError(absl::StrFormat(
-        "the log has no room to cut what the primary does not have: free space below "
-        "%s",
+        "the log has no room to cut what the primary does not have: free space below %s",
         core_->seams.device->Describe())));
     return;
   }
+  auto left = std::make_shared<std::atomic<uint32_t>>(0);
+  auto failed = std::make_shared<std::atomic<bool>>(false);
+  auto operation = std::make_shared<Operation>("join", std::move(done));
   if (cut) {
     const std::vector<Seq> common = plan.common;
     // Memory first: nothing above the common point was ever applied (P20), so it is only received.
