@@ -177,7 +177,7 @@ def test_full_disk_at_the_first_start(cluster, small_disk):
     wait_refusal(node, "MISCONF")
     text = node.log_text()
     assert f"{data} has" in text and "free space or lower log.segment_size" in text, text
-    assert "waiting for room" in node.status()["state"]
+    node.wait("state", lambda: "waiting for room" in node.status()["state"])
     ballast.unlink()
     put(node, "key", "value")
     node.kill()

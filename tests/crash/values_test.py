@@ -8,6 +8,8 @@ from cluster_fixture import (attempt, make_cluster, put, wait_equal, wait_role, 
 from cluster import Resp
 
 MIB = 1 << 20
+# A slow disk may need longer for 100 MiB than clients are made to wait by default.
+PATIENT = ["replication.gate_timeout=300s", "replication.commit_timeout=60s"]
 LARGE = {"20": 20 * MIB + 1, "100": 100 * MIB + 13}
 
 
@@ -26,7 +28,7 @@ def check(node, name, *allowed):
 
 
 def test_large_values_are_replicated(cluster):
-    settings = ["memory.max_memory=1GiB", "log.segment_size=64MiB"]
+    settings = [*PATIENT, "memory.max_memory=1GiB", "log.segment_size=64MiB"]
     first, second = cluster.pair(*settings)
     client = Resp(first.port, timeout=120)
     versions = {name: value(name, 1) for name in LARGE}
@@ -68,7 +70,7 @@ def try_send(node, data):
 
 def test_large_values_while_the_replica_is_away(cluster):
     """Catch-up from the log and the next start bring parts and links as they were."""
-    settings = ["memory.max_memory=1GiB", "log.segment_size=64MiB", "replication.ack_replicas=0"]
+    settings = [*PATIENT, "memory.max_memory=1GiB", "log.segment_size=64MiB", "replication.ack_replicas=0"]
     first = cluster.node("first", settings=settings).start()
     first.wait_answering()
     second = cluster.node("second", first, settings).start()

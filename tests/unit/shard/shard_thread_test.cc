@@ -14,7 +14,7 @@
 namespace kvstored::shard {
 namespace {
 
-class ManualClock : public Clock {
+class TickClock : public Clock {
  public:
   int64_t WallUs() override {
     return now_us;
@@ -79,7 +79,7 @@ class ShardThreadTest : public ShardFixture {
     return rounds_;
   }
 
-  ManualClock clock_;
+  TickClock clock_;
   RecordClock record_clock_;
   ThreadSet threads_;
   Speaker speaker_;
