@@ -15,7 +15,9 @@ void Apply(uint64_t offset, const uint8_t* bytes, size_t size_bytes, std::vector
   if (to->size() < offset + size_bytes) {
     to->resize(offset + size_bytes);
   }
-  std::memcpy(to->data() + offset, bytes, size_bytes);
+  if (size_bytes != 0) {
+    std::memcpy(to->data() + offset, bytes, size_bytes);
+  }
 }
 
 }  // namespace
