@@ -175,7 +175,7 @@ def main():
     if sanitized and build("build-asan", [*SANITIZER, "-DKVS_SANITIZE=address"]):
         for label in sanitized:
             run_ctest("build-asan", label, label_names("build-asan", label),
-                      {"KVS_SIM_SEEDS": "200", "ASAN_OPTIONS": "detect_stack_use_after_return=1",
+                      {"ASAN_OPTIONS": "detect_stack_use_after_return=1",
                        "UBSAN_OPTIONS": "print_stacktrace=1"})
     rooms = threaded_rooms() if "unit" in labels else []
     targets = [f"unit_{room}" for room in rooms]
