@@ -17,6 +17,8 @@
 
 namespace kvstored {
 
+inline constexpr uint64_t kWriteBlockBytes = 4096;
+
 enum class NvmKind : uint8_t { kPmem, kDisk, kVolatile };
 
 // One file. Thread-compatible: one writer at a time; reads may run beside it at other offsets.
@@ -24,8 +26,10 @@ class NvmFile {
  public:
   virtual ~NvmFile() = default;
   // Copies the pieces to [offset, offset + sum). On return the bytes are visible to Read, NOT
-  // persistent: a crash may keep any subset of them, torn at any byte. kResourceExhausted = no
-  // space (only possible beyond size_bytes()); any other error = the device failed.
+  // persistent: a crash may keep any subset of them, torn at any byte. A file is written forward: a
+  // device may fill what follows, up to the next multiple of kWriteBlockBytes and inside the file,
+  // with zeros. kResourceExhausted = no space (only possible beyond size_bytes()); any other error
+  // = the device failed.
   [[nodiscard]] virtual absl::Status Write(uint64_t offset, std::span<const iovec> pieces) = 0;
   // On OK everything written before the call is persistent, the file's size included. An error is
   // final for the role of the node: never call again in the hope that it works (a page that failed

@@ -41,17 +41,10 @@ absl::Status Loader::OnRecords(ShardId shard, std::span<const record::Record> re
       target.Receive(std::move(batch));
       return absl::OkStatus();
     }
-    constexpr size_t kAhead = 24;  // some microseconds: a line of the index comes from afar
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (i + kAhead < records.size()) {
-        target.store()->Prefetch(records[i + kAhead].digest);
-      }
-      if (target.Apply(records[i]) != OpResult::kOk) {
-        return absl::ResourceExhaustedError(
-            "out of memory while loading the data set; raise memory.max_memory");
-      }
-    }
-    return absl::OkStatus();
+    return target.ApplyAll(records) == OpResult::kOk
+               ? absl::OkStatus()
+               : absl::ResourceExhaustedError(
+                     "out of memory while loading the data set; raise memory.max_memory");
   });
 }
 

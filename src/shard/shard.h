@@ -233,6 +233,8 @@ class Shard {
   // Applies one verified record to memory. Idempotent: what is older than what it meets is skipped.
   // kOutOfMemory is possible, kOk otherwise.
   OpResult Apply(const record::Record& record);
+  // The same for many: cheaper than one by one.
+  OpResult ApplyAll(std::span<const record::Record> records);
 
   // --- Watermarks; the atomics may be read by any thread. ---
 
@@ -360,6 +362,7 @@ class Shard {
   OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);
   OpResult Yield();
   void NoteRemoval(const Digest& digest, Seq seq);
+  void Prefetch(std::span<const record::Record> records) const;
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);

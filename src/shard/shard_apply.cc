@@ -1,6 +1,9 @@
 // Records from elsewhere: the one Apply that recovery, replication, checkpoints and the primary's
 // own commands end in. Idempotent: what is older than what it meets is skipped, so a fuzzy snapshot
 // with the log replayed over it, any number of times, gives the same state.
+#include <algorithm>
+#include <array>
+
 #include "base/check.h"
 #include "base/endian.h"
 #include "kvstored/record_format.h"
@@ -12,6 +15,30 @@ namespace {
 // Runs of snapshots are named by their item's seq, which a live run's first part may equal.
 constexpr uint64_t kSnapshotRun = uint64_t{1} << 63;
 
+// Records that are applied together: the lines of memory that they need come side by side.
+constexpr size_t kGroupMax = 32;
+
+struct Group {
+  std::array<record::Record, kGroupMax> records;
+  size_t count = 0;
+
+  std::span<const record::Record> all() const {
+    return std::span(records).first(count);
+  }
+};
+
+// The next records, at most `count_max`. They were verified when they arrived, and nobody may have
+// touched them since.
+void DecodeGroup(std::span<const uint8_t> bytes, uint64_t count_max, Group* group) {
+  const size_t limit = std::min<uint64_t>(kGroupMax, count_max);
+  for (group->count = 0; group->count < limit && !bytes.empty(); ++group->count) {
+    size_t size_bytes = 0;
+    const auto decoded = record::Decode(bytes, &group->records[group->count], &size_bytes);
+    KVS_CHECK(decoded == record::DecodeResult::kOk, "decoded=%d", static_cast<int>(decoded));
+    bytes = bytes.subspan(size_bytes);
+  }
+}
+
 uint64_t RunKey(const record::Record& record) {
   const uint64_t id = record.aux != 0 ? record.aux : record.seq;
   return (record.flags & kRecordSnapshot) != 0 ? id | kSnapshotRun : id;
@@ -19,19 +46,37 @@ uint64_t RunKey(const record::Record& record) {
 
 }  // namespace
 
+void Shard::Prefetch(std::span<const record::Record> records) const {
+  for (const record::Record& record : records) {
+    store_.Prefetch(record.digest);
+  }
+  for (const record::Record& record : records) {
+    store_.PrefetchItem(record.digest);
+  }
+}
+
+OpResult Shard::ApplyAll(std::span<const record::Record> records) {
+  while (!records.empty()) {
+    const auto group = records.first(std::min(kGroupMax, records.size()));
+    Prefetch(group);
+    for (const record::Record& record : group) {
+      if (const OpResult result = Apply(record); result != OpResult::kOk) {
+        return result;
+      }
+    }
+    records = records.subspan(group.size());
+  }
+  return OpResult::kOk;
+}
+
 OpResult Shard::Apply(const record::Record& record) {
   const Key key{.bytes = record.key, .digest = record.digest};
   if ((record.flags & kRecordSnapshot) != 0) {
     snapshot_seq_max_ = std::max(snapshot_seq_max_, record.seq);
   }
   switch (record.op) {
-    case RecordOp::kSet: {
-      const store::Item* item = store_.Find(key);
-      if (item != nullptr && item->seq() >= record.seq) {
-        return OpResult::kOk;
-      }
-      return store_.Put(key, record.value, record.expiry_ms, record.seq);
-    }
+    case RecordOp::kSet:
+      return store_.PutNewer(key, record.value, record.expiry_ms, record.seq);
     case RecordOp::kDelete: {
       const store::Item* item = store_.Find(key);
       if (item != nullptr && item->seq() < record.seq) {
@@ -150,19 +195,18 @@ OpResult Shard::ApplyReceived(Seq limit) {
   while (!received_.empty() && applied_ < limit) {
     const record::Batch& batch = *received_.front();
     while (received_offset_ < batch.bytes.size() && applied_ < limit) {
-      record::Record record;
-      size_t size_bytes = 0;
-      const auto decoded =
-          record::Decode(std::span(batch.bytes).subspan(received_offset_), &record, &size_bytes);
-      // It was verified when it arrived and nobody may have touched it since.
-      KVS_CHECK(decoded == record::DecodeResult::kOk && record.seq == applied_ + 1,
-                "decoded=%d seq=%lu applied=%lu", static_cast<int>(decoded), record.seq, applied_);
-      if (const OpResult result = Apply(record); result != OpResult::kOk) {
-        return result;
+      Group group;
+      DecodeGroup(std::span(batch.bytes).subspan(received_offset_), limit - applied_, &group);
+      Prefetch(group.all());
+      for (const record::Record& record : group.all()) {
+        KVS_CHECK(record.seq == applied_ + 1, "seq=%lu applied=%lu", record.seq, applied_);
+        if (const OpResult result = Apply(record); result != OpResult::kOk) {
+          return result;
+        }
+        applied_ = record.seq;
+        received_offset_ += record::EncodedBytes(record.key.size(), record.value.size());
+        VerifyIfReached();
       }
-      applied_ = record.seq;
-      received_offset_ += size_bytes;
-      VerifyIfReached();
     }
     if (received_offset_ == batch.bytes.size()) {
       received_.pop_front();
@@ -215,17 +259,16 @@ void Shard::ForEachReceived(const std::function<void(const record::Cursor&)>& vi
 }
 
 OpResult Shard::ApplySnapshot(const record::Batch& batch) {
-  size_t offset = 0;
-  while (offset < batch.bytes.size()) {
-    record::Record record;
-    size_t size_bytes = 0;
-    const auto decoded =
-        record::Decode(std::span(batch.bytes).subspan(offset), &record, &size_bytes);
-    KVS_CHECK(decoded == record::DecodeResult::kOk, "decoded=%d", static_cast<int>(decoded));
-    if (const OpResult result = Apply(record); result != OpResult::kOk) {
+  std::span<const uint8_t> left = batch.bytes;
+  while (!left.empty()) {
+    Group group;
+    DecodeGroup(left, kGroupMax, &group);
+    if (const OpResult result = ApplyAll(group.all()); result != OpResult::kOk) {
       return result;
     }
-    offset += size_bytes;
+    for (const record::Record& record : group.all()) {
+      left = left.subspan(record::EncodedBytes(record.key.size(), record.value.size()));
+    }
   }
   return OpResult::kOk;
 }

@@ -89,7 +89,12 @@ void Index::PrefetchItems(uint64_t high) const {
   const uint32_t tag = segment.TagOf(high);
   const Entry* const entries = segment.bucket(segment.HomeOf(tag));
   for (uint32_t mask = MatchMask(entries, tag); mask != 0; mask &= mask - 1) {
-    __builtin_prefetch(EntryItem(entries[__builtin_ctz(mask)]));
+    if (const Entry entry = entries[__builtin_ctz(mask)]; entry != 0) {
+      base::FetchLine(EntryItem(entry));
+    }
+  }
+  if (!HasHole(entries)) {  // two buckets in five
+    base::FetchLine(segment.bucket(segment.next(segment.HomeOf(tag))));
   }
 }
 

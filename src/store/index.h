@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/digest.h"
+#include "base/fetch_line.h"
 #include "kvstored/types.h"
 #include "memory/slab.h"
 #include "store/item.h"
@@ -40,9 +41,10 @@ class Index {
 
   void Prefetch(uint64_t high) const {
     const Segment segment = SegmentAt(high);
-    __builtin_prefetch(segment.bucket(segment.HomeOf(segment.TagOf(high))));
+    base::FetchLine(segment.bucket(segment.HomeOf(segment.TagOf(high))));
   }
-  // Second step, when the line of Prefetch has come: the items that Find would compare.
+  // Second step, when the line of Prefetch has come: the items that Find would compare, and the
+  // bucket where it would go on.
   void PrefetchItems(uint64_t high) const;
   EntryPlace Find(const Key& key) const;
   // The key must be absent. False: no memory, nothing changed.

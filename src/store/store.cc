@@ -35,13 +35,15 @@ void Store::PrefetchItem(const Digest& digest) const {
 }
 
 OpResult Store::Put(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq) {
-  if (value.size() >= kChainBytesMin) {
-    return value.size() > kValueBytesMax ? OpResult::kTooLarge
-                                         : impl_->PutAsChain(key, value, expiry_ms, seq);
+  return impl_->Put(key, impl_->index.Find(key), value, expiry_ms, seq);
+}
+
+OpResult Store::PutNewer(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq) {
+  const EntryPlace place = impl_->index.Find(key);
+  if (place.entry != nullptr && EntryItem(*place.entry)->seq() >= seq) {
+    return OpResult::kOk;
   }
-  return impl_->Link(
-      key, impl_->index.Find(key),
-      {.value = value, .value_bytes = value.size(), .expiry_ms = expiry_ms, .seq = seq});
+  return impl_->Put(key, place, value, expiry_ms, seq);
 }
 
 OpResult Store::PutChain(const Key& key, ChainRef chain, uint64_t expiry_ms, Seq seq) {

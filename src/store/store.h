@@ -42,11 +42,14 @@ class Store {
   const Item* Find(const Key& key) const;
   // Pulls the index line that Find will need into the cache.
   void Prefetch(const Digest& digest) const;
-  // A second step, once that line has come: pulls the item itself.
+  // A second step, once that line has come: pulls the item itself, or where its entry is looked for
+  // next.
   void PrefetchItem(const Digest& digest) const;
 
   // key := value (copied). Replaces. kOutOfMemory (the pool is exhausted): nothing changed.
   OpResult Put(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq);
+  // The same, unless an item is there that is as new or newer: then nothing happens.
+  OpResult PutNewer(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq);
   // key := chain (shared).
   OpResult PutChain(const Key& key, ChainRef chain, uint64_t expiry_ms, Seq seq);
   // Appends / overwrites at offset (zero-filled gap) of the present item's value; the result may

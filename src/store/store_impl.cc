@@ -109,6 +109,18 @@ OpResult Store::Impl::Link(const Key& key, const EntryPlace& place, const Conten
   return OpResult::kOk;
 }
 
+OpResult Store::Impl::Put(const Key& key, const EntryPlace& place, std::string_view value,
+                          uint64_t expiry_ms, Seq seq) {
+  if (value.size() > kValueBytesMax) {
+    return OpResult::kTooLarge;
+  }
+  if (value.size() >= kChainBytesMin) {
+    return PutAsChain(key, value, expiry_ms, seq);
+  }
+  return Link(key, place,
+              {.value = value, .value_bytes = value.size(), .expiry_ms = expiry_ms, .seq = seq});
+}
+
 OpResult Store::Impl::LinkChain(const Key& key, const EntryPlace& place, Chain* chain,
                                 uint64_t value_bytes, uint64_t expiry_ms, Seq seq) {
   const OpResult result = Link(

@@ -37,7 +37,9 @@ class Store::Impl {
   OpResult Link(const Key& key, const EntryPlace& place, const Content& content);
   OpResult LinkChain(const Key& key, const EntryPlace& place, Chain* chain, uint64_t value_bytes,
                      uint64_t expiry_ms, Seq seq);
-  OpResult PutAsChain(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq);
+  // key := value at the place that Find gave.
+  OpResult Put(const Key& key, const EntryPlace& place, std::string_view value, uint64_t expiry_ms,
+               Seq seq);
   OpResult Append(const Key& key, std::string_view bytes, Seq seq);
   OpResult SetRange(const Key& key, uint64_t offset, std::string_view bytes, Seq seq);
   OpResult SetExpiry(const Key& key, uint64_t expiry_ms, Seq seq);
@@ -67,6 +69,7 @@ class Store::Impl {
     return true;
   }
   bool HasReclaimable() const;
+  OpResult PutAsChain(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq);
   void Account(const Digest& digest, const Item& item, bool added);
   void FreeItem(const Item* item);
   Chain* WritableChain(const Item& item, uint64_t offset, uint64_t new_bytes);

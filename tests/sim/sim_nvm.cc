@@ -43,6 +43,13 @@ class SimNvmFile : public NvmFile {
       const auto* bytes = static_cast<const uint8_t*>(piece.iov_base);
       write.bytes.insert(write.bytes.end(), bytes, bytes + piece.iov_len);
     }
+    // As a device that writes whole blocks: what follows in the last one is gone.
+    const uint64_t padded = std::min<uint64_t>(
+        (offset + write.bytes.size() + kWriteBlockBytes - 1) / kWriteBlockBytes * kWriteBlockBytes,
+        file_->view.size());
+    if (padded > offset + write.bytes.size()) {
+      write.bytes.resize(padded - offset, 0);
+    }
     const uint64_t end = offset + write.bytes.size();
     if (end > file_->view.size() &&
         device_->UsedBytes() + end - file_->view.size() > device_->capacity_bytes_) {

@@ -54,6 +54,28 @@ absl::Status DiskFile::WriteSome(uint64_t* offset, std::span<const iovec> pieces
 }
 
 absl::Status DiskFile::Write(uint64_t offset, std::span<const iovec> pieces) {
+  uint64_t end = offset;
+  for (const iovec& piece : pieces) {
+    end += piece.iov_len;
+  }
+  if (!is_cached_ && end <= size_bytes()) {
+    if (direct_ == nullptr) {
+      direct_ = DirectWriter::Open(fd_, path_);
+    }
+    if (direct_ != nullptr && direct_->CanWriteAt(offset)) {
+      absl::Status written = direct_->Write(offset, pieces);
+      if (!absl::IsUnimplemented(written)) {
+        return written;
+      }
+    }
+  }
+  // For good: the last block that a direct writer remembers may be an old one from here on.
+  is_cached_ = true;
+  direct_ = nullptr;
+  return WriteCached(offset, pieces);
+}
+
+absl::Status DiskFile::WriteCached(uint64_t offset, std::span<const iovec> pieces) {
   uint64_t at = offset;
   for (size_t i = 0; i < pieces.size(); i += IOV_MAX) {
     KVS_RETURN_IF_ERROR(
@@ -96,7 +118,9 @@ absl::Status DiskFile::Read(uint64_t offset, std::span<uint8_t> out) {
 
 absl::Status DiskFile::Prewrite(uint64_t size_bytes) {
   const int error = ::posix_fallocate(fd_, 0, static_cast<off_t>(size_bytes));
-  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
+  if (error == 0) {
+    size_bytes_.store(size_bytes, std::memory_order_relaxed);
+  } else if (error != EOPNOTSUPP && error != EINVAL) {
     return PosixStatus(error, absl::StrFormat("allocating %d bytes for", size_bytes), path_);
   }
   static const std::vector<uint8_t>* const zeros = new std::vector<uint8_t>(size_t{1} << 20);

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "kvstored/nvm_device.h"
+#include "nvm/disk/direct_writer.h"
 
 namespace kvstored::nvm {
 
@@ -30,10 +32,15 @@ class DiskFile : public NvmFile {
   absl::Status Prewrite(uint64_t size_bytes);
 
  private:
+  absl::Status WriteCached(uint64_t offset, std::span<const iovec> pieces);
   absl::Status WriteSome(uint64_t* offset, std::span<const iovec> pieces);
 
   const int fd_;
   const std::string path_;
+  // Writes inside a pre-written file go past the page cache, from the first one that begins at a
+  // block, as long as each goes on where another ended or begins at a block.
+  bool is_cached_ = false;  // no direct writes (any more)
+  std::unique_ptr<DirectWriter> direct_;
   std::atomic<uint64_t> size_bytes_;  // written by the one writer, read by anyone
 };
 

@@ -153,5 +153,64 @@ TEST_F(DiskDeviceTest, OpeningAFileOrMissingParentSaysWhy) {
               HasSubstr("No such file"));
 }
 
+// A pre-written file as the log uses one: what was written is there, whatever the sizes, and what
+// lies beyond the last block is untouched.
+TEST_F(DiskDeviceTest, WritesOfAnySizeGoOnFromOneAnother) {
+  constexpr size_t kFileBytes = size_t{2} << 20;
+  auto file = device_->Create("x", kFileBytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  Put(file->get(), kFileBytes - 10, "untouched!");
+  file = device_->Open("x");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string expected(4096, 'h');
+  Put(file->get(), 0, expected);
+  uint32_t random = 1;
+  for (size_t size : {1u, 63u, 4032u, 1u, 4096u, 8191u, 300000u, 262144u, 5u, 524288u, 64u}) {
+    std::string text(size, '?');
+    for (char& c : text) {
+      random = random * 1664525 + 1013904223;
+      c = static_cast<char>(random >> 24);
+    }
+    // In two pieces: they meet anywhere.
+    const iovec pieces[2] = {{text.data(), size / 3}, {text.data() + size / 3, size - size / 3}};
+    ASSERT_TRUE((*file)->Write(expected.size(), pieces).ok());
+    expected += text;
+    ASSERT_EQ(Get(file->get(), 0, expected.size()), expected) << size;
+  }
+  const size_t block_end = (expected.size() + 4095) / 4096 * 4096;
+  EXPECT_EQ(Get(file->get(), expected.size(), block_end - expected.size()),
+            std::string(block_end - expected.size(), '\0'));
+  EXPECT_EQ(Get(file->get(), kFileBytes - 10, 10), "untouched!");
+  EXPECT_TRUE((*file)->Persist().ok());
+  EXPECT_EQ((*file)->size_bytes(), kFileBytes);
+}
+
+TEST_F(DiskDeviceTest, AWriteAnywhereElseIsRightToo) {
+  auto file = device_->Create("x", 16384);
+  ASSERT_TRUE(file.ok()) << file.status();
+  Put(file->get(), 4096, "first");
+  Put(file->get(), 4101, "second");
+  Put(file->get(), 8192, "block");
+  Put(file->get(), 4107, "third");
+  Put(file->get(), 9000, "elsewhere");
+  EXPECT_EQ(Get(file->get(), 4096, 16), "firstsecondthird");
+  EXPECT_EQ(Get(file->get(), 8192, 5), "block");
+  EXPECT_EQ(Get(file->get(), 9000, 9), "elsewhere");
+  Put(file->get(), 16380, "over the end");
+  EXPECT_EQ(Get(file->get(), 16380, 12), "over the end");
+}
+
+// A recycled segment: the name changes under the open file.
+TEST_F(DiskDeviceTest, AFileIsWrittenUnderItsNewName) {
+  auto file = device_->Create("y", 8192);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(device_->Rename("y", "x").ok());
+  Put(file->get(), 0, "hello");
+  Put(file->get(), 5, " again");
+  auto renamed = device_->Open("x");
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  EXPECT_EQ(Get(renamed->get(), 0, 11), "hello again");
+}
+
 }  // namespace
 }  // namespace kvstored::nvm

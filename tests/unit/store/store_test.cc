@@ -54,6 +54,36 @@ TEST_F(StoreTest, PutMayTakeTheOldValueItself) {
   EXPECT_EQ(Find("a")->value(), "cdef");
 }
 
+TEST_F(StoreTest, PutNewerKeepsWhatIsAsNewOrNewer) {
+  const auto put_newer = [this](const std::string& value, uint64_t expiry_ms, Seq seq) {
+    return store().PutNewer(KeyOf("a"), value, expiry_ms, seq);
+  };
+  ASSERT_EQ(put_newer("five", 0, 5), OpResult::kOk);
+  ASSERT_EQ(put_newer("four", 9, 4), OpResult::kOk);
+  ASSERT_EQ(put_newer("another five", 9, 5), OpResult::kOk);
+  EXPECT_EQ(Find("a")->value(), "five");
+  EXPECT_EQ(Find("a")->seq(), 5u);
+  ASSERT_EQ(put_newer("six", 9, 6), OpResult::kOk);
+  EXPECT_EQ(Find("a")->value(), "six");
+  EXPECT_EQ(Find("a")->expiry_ms(), 9u);
+  const std::string large(kChainBytesMin, 'x');
+  ASSERT_EQ(put_newer(large, 0, 6), OpResult::kOk);
+  EXPECT_FALSE(Find("a")->is_chain());
+  ASSERT_EQ(put_newer(large, 0, 7), OpResult::kOk);
+  EXPECT_TRUE(Find("a")->is_chain());
+  EXPECT_EQ(store().size(), 1u);
+}
+
+// Empty entries look like the digest that begins with zeros.
+TEST_F(StoreTest, PrefetchingFindsNothingInEmptyEntries) {
+  store().Prefetch({0, 0});
+  store().PrefetchItem({0, 0});
+  ASSERT_EQ(Put("a", "x", 0, 1), OpResult::kOk);
+  store().Prefetch({0, 0});
+  store().PrefetchItem({0, 0});
+  EXPECT_EQ(Find("a")->value(), "x");
+}
+
 TEST_F(StoreTest, AccessWordIsNoPartOfTheState) {
   ASSERT_EQ(Put("a", "x", 0, 1), OpResult::kOk);
   const uint64_t hash = store().StateHash();
