@@ -9,7 +9,7 @@
 #include "command/command.h"
 #include "command/subcommand.h"
 #include "kvstored/op_result.h"
-#include "shard/shard.h"
+#include "shard/node_gate.h"
 
 namespace kvstored::command {
 
@@ -33,22 +33,7 @@ inline OpResult GateOutcome(const shard::NodeGate& gate, uint32_t flags) {
   if ((flags & kFlagLoading) == 0 && gate.loading.load(std::memory_order_relaxed)) {
     return OpResult::kLoading;
   }
-  if ((flags & kFlagWrite) == 0) {
-    return OpResult::kOk;
-  }
-  if (!gate.writable.load(std::memory_order_relaxed)) {
-    if (gate.stepped_down.load(std::memory_order_relaxed)) {
-      return OpResult::kSteppedDown;
-    }
-    if (gate.disk_full.load(std::memory_order_relaxed) &&
-        gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
-      return OpResult::kDiskFull;
-    }
-    return gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kReplica)
-               ? OpResult::kReadOnly
-               : OpResult::kNoReplicas;
-  }
-  return gate.no_replicas.load(std::memory_order_relaxed) ? OpResult::kNoReplicas : OpResult::kOk;
+  return (flags & kFlagWrite) != 0 ? gate.JudgeWrite() : OpResult::kOk;
 }
 // "READONLY You can't write against a read only replica.", ...
 std::string_view OutcomeText(OpResult outcome);

@@ -81,30 +81,9 @@ void Shard::Gate(Gated* gated) {
   gated_tail_ = gated;
 }
 
-// What the node as a whole says to a write that would begin now.
-OpResult Shard::GateWrite() const {
-  const NodeGate& gate = *options_.gate;
-  if (!gate.writable.load(std::memory_order_acquire)) {
-    if (gate.loading.load(std::memory_order_relaxed)) {
-      return OpResult::kLoading;
-    }
-    if (gate.stepped_down.load(std::memory_order_relaxed)) {
-      return OpResult::kSteppedDown;
-    }
-    if (gate.disk_full.load(std::memory_order_relaxed) &&
-        gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
-      return OpResult::kDiskFull;
-    }
-    return gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kReplica)
-               ? OpResult::kReadOnly
-               : OpResult::kNoReplicas;
-  }
-  return gate.no_replicas.load(std::memory_order_relaxed) ? OpResult::kNoReplicas : OpResult::kOk;
-}
-
 OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
   if (!force && !HasMemoryFor(bytes)) {
-    const OpResult gated = GateWrite();
+    const OpResult gated = options_.gate->JudgeWrite();
     return gated != OpResult::kOk ? gated : OpResult::kOutOfMemory;
   }
   return ReserveLog(record_count, bytes, force);
@@ -113,7 +92,7 @@ OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
 OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
   const uint64_t encoded = EncodedBound(record_count, bytes);
   if (!force) {
-    if (const OpResult gated = GateWrite(); gated != OpResult::kOk) {
+    if (const OpResult gated = options_.gate->JudgeWrite(); gated != OpResult::kOk) {
       return gated;
     }
     const uint64_t held = uncommitted_bytes_ + OpenBytes();

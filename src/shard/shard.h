@@ -22,6 +22,7 @@
 #include "record/cursor.h"
 #include "record/record.h"
 #include "shard/absent_watches.h"
+#include "shard/node_gate.h"
 #include "store/store.h"
 
 namespace kvstored::shard {
@@ -39,18 +40,6 @@ struct Gated {
 struct TxnCommit {
   uint64_t id = 0;
   std::atomic<uint32_t> parts_left{0};
-};
-
-// What the node tells all its shards; written by the control side, read by shard threads each tick.
-struct NodeGate {
-  std::atomic<uint8_t> role{0};          // Role; 0 = none yet
-  std::atomic<bool> loading{true};       // recovery or full sync: everything answers -LOADING
-  std::atomic<bool> writable{false};     // primary whose epoch is open
-  std::atomic<bool> no_replicas{false};  // member set incomplete or silent beyond commit_timeout
-  std::atomic<bool> disk_full{false};
-  std::atomic<bool> stepped_down{false};
-  std::atomic<uint8_t> ack{0};  // AckLevel
-  std::atomic<uint32_t> epoch{0};
 };
 
 // A value on its way into the log as a run of parts (P4): it lies whole in its slabs, its parts are
@@ -357,7 +346,6 @@ class Shard {
   void Encode(record::Record* record);
   // Applies, then encodes: a store without memory leaves no record.
   OpResult Emit(record::Record* record);
-  OpResult GateWrite() const;
   template <typename PieceAt>
   OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);
   OpResult Yield();
