@@ -17,6 +17,7 @@
 #include "command/command.h"
 #include "command/op.h"
 #include "command/session.h"
+#include "command/transaction_bounds.h"
 #include "record/record.h"
 #include "shard/shard.h"
 
@@ -112,9 +113,7 @@ class Transaction {
     shard::Gated gated;  // first: the shard hands back its address
     ThreadPart* owner = nullptr;
     ShardId shard = 0;
-    uint32_t record_count = 0;
-    uint64_t record_bytes = 0;
-    uint32_t move_count = 0;
+    ShardBounds bounds;
     std::vector<CommandPart*> steps;  // in the order of commands
     std::vector<const WatchedKey*> watched;
     Seq dependency = 0;
@@ -140,8 +139,6 @@ class Transaction {
 
   void BuildParts();
   void PlanCommand(TransactionCommand* command);
-  void PlanKeyCommand(TransactionCommand* command);
-  void AddBounds(const CommandPart& part, ShardPart* shard);
   void SplitKeys(TransactionCommand* command);
   ShardPart* PartOf(ShardId shard);
 
@@ -168,7 +165,6 @@ class Transaction {
   bool PrepareThere(ThreadPart* part);
   bool HoldThere(ThreadPart* part);
   void ReserveThere(ThreadPart* part);
-  OpResult ReserveShard(shard::Shard* shard, const ShardPart& part) const;
   void SeeValues(shard::Shard* shard, const ShardPart& part);
   bool RunThere(ThreadPart* part);
   void CloseThere(ThreadPart* part);
@@ -190,14 +186,7 @@ class Transaction {
   size_t hold_at_ = 0;
   size_t parts_out_ = 0;
   bool writes_ = false;
-  // Upper bounds (P27). A value inside EXEC is never larger than the largest that a moving command
-  // found (value_bytes_max_, known once all shards are held) and all that EXEC's own words add.
-  uint64_t memory_bytes_ = 0;
-  uint64_t added_bytes_ = 0;
-  uint64_t value_bytes_max_ = 0;
-  uint64_t moved_key_bytes_max_ = 0;
-  uint32_t move_count_ = 0;  // commands that move a value, of EXEC
-  uint32_t copy_count_ = 0;  // of those, the ones that take memory
+  TransactionBounds bounds_;
   bool watch_failed_ = false;
   OpResult outcome_ = OpResult::kOk;
   std::vector<record::TxnPart> closing_;

@@ -5,8 +5,6 @@
 #include "command/front_thread.h"
 #include "command/multi_key.h"
 #include "command/transaction.h"
-#include "command/write_effects.h"
-#include "kvstored/limits.h"
 
 namespace kvstored::command {
 
@@ -111,10 +109,10 @@ bool Transaction::HoldThere(ThreadPart* part) {
         part->watch_failed = true;
       }
     }
-    if (!part->watch_failed && move_count_ > 0) {
+    if (!part->watch_failed && bounds_.has_moves()) {
       SeeValues(shard, *shard_part);
     } else if (!part->watch_failed) {
-      part->outcome = ReserveShard(shard, *shard_part);
+      part->outcome = bounds_.Reserve(shard, shard_part->bounds, shard_count_);
     }
     if (part->outcome != OpResult::kOk) {
       part->wait_at = part->shard_at;
@@ -139,7 +137,7 @@ void Transaction::SeeValues(shard::Shard* shard, const ShardPart& part) {
                                    [](const CommandPart& other) { return other.moves_value; });
     for (size_t i = 0; moves && i < step->keys.size(); ++i) {
       const store::Item* item = shard->store()->Find(step->keys[i]);
-      value_bytes_max_ = std::max(value_bytes_max_, item == nullptr ? 0 : item->value_bytes());
+      bounds_.SeeValue(item == nullptr ? 0 : item->value_bytes());
     }
   }
 }
@@ -147,31 +145,12 @@ void Transaction::SeeValues(shard::Shard* shard, const ShardPart& part) {
 void Transaction::ReserveThere(ThreadPart* part) {
   for (part->wait_at = 0; part->wait_at < part->shards.size(); ++part->wait_at) {
     const ShardPart& shard_part = *part->shards[part->wait_at];
-    part->outcome = ReserveShard(part->front->thread().shard(shard_part.shard), shard_part);
+    part->outcome = bounds_.Reserve(part->front->thread().shard(shard_part.shard),
+                                    shard_part.bounds, shard_count_);
     if (part->outcome != OpResult::kOk) {
       return;
     }
   }
-}
-
-// All that the transaction may write, before it writes anything: once it has begun, nothing fails.
-OpResult Transaction::ReserveShard(shard::Shard* shard, const ShardPart& part) const {
-  if (part.record_count == 0) {
-    return OpResult::kOk;
-  }
-  const uint64_t value_bytes = std::min<uint64_t>(value_bytes_max_ + added_bytes_, kValueBytesMax);
-  const uint64_t moved_bytes = NeedsRun(value_bytes)
-                                   ? RunBytesMax(value_bytes, moved_key_bytes_max_)
-                                   : value_bytes + moved_key_bytes_max_;
-  // The closing record comes on top: 10 bytes for each participant.
-  const OpResult reserved = shard->ReserveLog(
-      part.record_count + 1, part.record_bytes + 10 * shard_count_ + part.move_count * moved_bytes);
-  if (reserved != OpResult::kOk) {
-    return reserved;
-  }
-  const uint64_t memory_bytes = memory_bytes_ + copy_count_ * value_bytes;
-  return memory_bytes == 0 || shard->HasMemoryFor(memory_bytes) ? OpResult::kOk
-                                                                : OpResult::kOutOfMemory;
 }
 
 OpResult Transaction::RunStep(shard::Shard* shard, CommandPart* part) {

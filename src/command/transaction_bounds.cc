@@ -1,0 +1,118 @@
+#include "command/transaction_bounds.h"
+
+#include <span>
+#include <string_view>
+
+#include "command/numbers.h"
+#include "command/strings.h"
+#include "command/transaction.h"
+#include "command/write_effects.h"
+#include "kvstored/limits.h"
+
+namespace kvstored::command {
+namespace {
+
+// A number that a command makes of its words; INCRBYFLOAT's may have 5,000 digits.
+uint64_t NumberBytesMax(const CommandSpec& spec) {
+  return spec.shard_handler == &HandleIncrByFloat ? 5200 : 64;
+}
+
+// What SETRANGE fills up before its bytes; nothing where it will refuse.
+uint64_t GapBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
+  int64_t offset = 0;
+  if (spec.shard_handler != &HandleSetRange || args.size() < 4 || args[3].empty() ||
+      !ParseInt64(args[2], &offset) || offset < 0) {
+    return 0;
+  }
+  const auto gap_bytes = static_cast<uint64_t>(offset);
+  return gap_bytes <= kValueBytesMax && args[3].size() <= kValueBytesMax - gap_bytes ? gap_bytes
+                                                                                     : 0;
+}
+
+}  // namespace
+
+void PlanKeyCommand(TransactionCommand* command) {
+  const CommandSpec& spec = *command->spec;
+  const std::span<const std::string_view> args = command->pack.args();
+  for (CommandPart& part : command->parts) {
+    if (spec.reach == Reach::kFanSum) {
+      part.args.push_back(args[0]);
+      for (const Key& key : part.keys) {
+        part.args.push_back(key.bytes);
+      }
+    } else {
+      part.args.assign(args.begin(), args.end());
+    }
+    part.runs.resize(1);
+    if ((spec.flags & kFlagWrite) == 0) {
+      continue;
+    }
+    // A key's command writes one record, or two where a value replaces an expired item.
+    part.record_count = 2 * static_cast<uint32_t>(part.keys.size());
+    uint64_t bytes = NumberBytesMax(spec) * part.keys.size() + GapBytes(spec, args);
+    for (const std::string_view& arg : part.args) {
+      bytes += arg.size();
+    }
+    part.record_bytes = NeedsRun(bytes)
+                            ? RunBytesMax(bytes, part.keys.empty() ? 0 : part.keys[0].bytes.size())
+                            : bytes;
+    part.memory_bytes = (spec.flags & kFlagDenyOom) != 0 ? bytes : 0;
+    // Too much for a delta: the whole value is written anew, with what was there.
+    part.moves_value = NeedsRun(bytes) && (spec.shard_handler == &HandleAppend ||
+                                           spec.shard_handler == &HandleSetRange);
+  }
+}
+
+void TransactionBounds::AddCommand(const TransactionCommand& command) {
+  if (!is_exec_) {
+    return;
+  }
+  const std::span<const std::string_view> args = command.pack.args();
+  for (const std::string_view& arg : args) {
+    added_bytes_ += arg.size();
+  }
+  added_bytes_ += NumberBytesMax(*command.spec) + GapBytes(*command.spec, args);
+}
+
+void TransactionBounds::AddPart(const TransactionCommand& command, const CommandPart& part,
+                                ShardBounds* shard) {
+  shard->record_count += part.record_count;
+  shard->record_bytes += part.record_bytes;
+  memory_bytes_ += part.memory_bytes;
+  if (!is_exec_) {
+    return;  // large values are in the log when the shards are taken; what moves is reserved then
+  }
+  shard->record_bytes += part.run_bytes;
+  memory_bytes_ += part.run_bytes;
+  if (part.moves_value) {
+    ++shard->move_count;
+    ++move_count_;
+    for (const Key& key : part.keys) {
+      moved_key_bytes_max_ = std::max<uint64_t>(moved_key_bytes_max_, key.bytes.size());
+    }
+    copy_count_ += (command.spec->flags & kFlagDenyOom) != 0 ? 1 : 0;
+  }
+}
+
+OpResult TransactionBounds::Reserve(shard::Shard* shard, const ShardBounds& bounds,
+                                    uint64_t participant_count) const {
+  if (bounds.record_count == 0) {
+    return OpResult::kOk;
+  }
+  const uint64_t value_bytes = std::min<uint64_t>(value_bytes_max_ + added_bytes_, kValueBytesMax);
+  const uint64_t moved_bytes = NeedsRun(value_bytes)
+                                   ? RunBytesMax(value_bytes, moved_key_bytes_max_)
+                                   : value_bytes + moved_key_bytes_max_;
+  // The closing record comes on top: 10 bytes for each participant.
+  const OpResult reserved =
+      shard->ReserveLog(bounds.record_count + 1, bounds.record_bytes + 10 * participant_count +
+                                                     bounds.move_count * moved_bytes);
+  if (reserved != OpResult::kOk) {
+    return reserved;
+  }
+  const uint64_t memory_bytes = memory_bytes_ + copy_count_ * value_bytes;
+  return memory_bytes == 0 || shard->HasMemoryFor(memory_bytes) ? OpResult::kOk
+                                                                : OpResult::kOutOfMemory;
+}
+
+}  // namespace kvstored::command
