@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "record/record.h"
 #include "shard/absent_watches.h"
 #include "shard/node_gate.h"
+#include "shard/run.h"
 #include "store/store.h"
 
 namespace kvstored::shard {
@@ -40,19 +40,6 @@ struct Gated {
 struct TxnCommit {
   uint64_t id = 0;
   std::atomic<uint32_t> parts_left{0};
-};
-
-// A value on its way into the log as a run of parts (P4): it lies whole in its slabs, its parts are
-// emitted as the uncommitted window lets them, and only SetRun gives it an effect.
-struct Run {
-  std::optional<store::ChainBuilder> filling;  // while its bytes are being copied
-  store::ChainRef chain;
-  uint64_t emitted_bytes = 0;
-  Seq id = 0;  // seq of the first part
-  // Keeps the run among the shard's open ones (P4) for as long as this object lives.
-  std::shared_ptr<const Seq> open;
-  // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
-  Seq base_seq = 0;
 };
 
 // What WATCH saw.
