@@ -110,7 +110,8 @@ std::span<const CommandSpec>
 ConnectionCommands();  // PING, HELLO, CLIENT, ... (connection_commands.cc)
 std::span<const CommandSpec>
 TransactionCommands();  // MULTI, EXEC, WATCH, ... (transaction_commands.cc)
-std::span<const CommandSpec> MultiKeyCommands();  // MGET, MSET, RENAME, COPY, ... (multi_key.cc)
+std::span<const CommandSpec> MultiKeyCommands();  // MGET, MSET, MSETNX (multi_key.cc)
+std::span<const CommandSpec> MoveCommands();      // RENAME, RENAMENX, COPY (keys_move.cc)
 
 // The table, sorted by name. One file per family registers its entries (command/table.cc lists
 // them).

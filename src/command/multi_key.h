@@ -1,5 +1,5 @@
-// Commands of several keys that are one: MGET MSET MSETNX RENAME RENAMENX COPY, as phases of steps
-// on their shards; a Transaction runs them.
+// Commands of several keys that are one: MGET MSET MSETNX (multi_key.cc), RENAME RENAMENX COPY
+// (keys_move.cc), as phases of steps on their shards; a Transaction runs them.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,14 @@ struct AtomicSpec {
   void (*finish)(TransactionCommand& command, Reply* reply, resp::Writer& out);
 };
 
+constexpr CommandSpec AtomicCommand(const char* name, int arity, uint32_t flags, int last_key,
+                                    int key_step, const AtomicSpec* atomic) {
+  return {name,    arity,   flags,   1,       last_key, key_step, Reach::kAtomic,
+          nullptr, nullptr, nullptr, nullptr, nullptr,  atomic};
+}
+
+// What the item holds, for another shard or for the reply.
+CapturedValue Capture(const store::Item& item);
 // Positions of the keys among `word_count` words.
 std::vector<uint32_t> KeyPositions(const CommandSpec& spec, size_t word_count);
 bool IsMget(const CommandSpec& spec);

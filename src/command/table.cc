@@ -143,7 +143,7 @@ Table MakeTable() {
   for (std::span<const CommandSpec> family :
        {std::span<const CommandSpec>(kStringCommands), std::span<const CommandSpec>(kKeyCommands),
         std::span<const CommandSpec>(kServerCommands), ConnectionCommands(), TransactionCommands(),
-        MultiKeyCommands()}) {
+        MultiKeyCommands(), MoveCommands()}) {
     table.specs.insert(table.specs.end(), family.begin(), family.end());
   }
   std::sort(table.specs.begin(), table.specs.end(), [](const CommandSpec& a, const CommandSpec& b) {
