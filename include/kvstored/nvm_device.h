@@ -50,10 +50,19 @@ class NvmDevice {
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<NvmFile>> Create(const std::string& name,
                                                                         uint64_t size_bytes) = 0;
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<NvmFile>> Open(const std::string& name) = 0;
-  // Publishes: persists `from`, renames it over `to`, persists the directory. Atomic under a crash.
+  // Publishes a file, in its directory or another: (1) what was written to `from` becomes
+  // persistent, (2) the name `to` means it and whatever had that name is gone, (3) the entries of
+  // both directories become persistent. On OK all three hold after any crash. A crash inside the
+  // call leaves `to` as it was or the new file, never a part of either, and the file never without
+  // a name; between two directories it may be found under both names, so a start must be able to
+  // meet `from` again. After an error reads may see the new name although a crash could still take
+  // it back: it counts like an error of Persist. Handles stay with the file, not with the name.
+  // Files only: a directory with all it holds is published by a file that names it.
   [[nodiscard]] virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // Removes a file, or a directory with all it holds; persistent on return. Absent is OK.
+  // Removes a file, or a directory with all it holds; persistent on return. Absent is OK. A crash
+  // inside the call leaves any part of the tree, and the directories above what it left.
   [[nodiscard]] virtual absl::Status Remove(const std::string& name) = 0;
+  // An empty directory, persistent on return; OK if it is there already. Its parent must be there.
   [[nodiscard]] virtual absl::Status MakeDirectory(const std::string& name) = 0;
   // Names (not paths) in a directory, sorted.
   [[nodiscard]] virtual absl::StatusOr<std::vector<std::string>> List(
