@@ -1,0 +1,154 @@
+// Space of the log: promised, taken, given back, used again (P25).
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/log/log_fixture.h"
+
+namespace kvstored::log {
+namespace {
+
+// Marks take space that nobody reserved: what was promised must be there all the same (P25).
+TEST(LogSpaceTest, MarksNeverEatPromisedSpace) {
+  Harness h(1, 8 << 10);
+  h.Create();
+  const std::string value;
+  const size_t bytes = record::EncodedBytes(3, 0);  // the key is "key"
+  int promised = 0;
+  while (h.log_->Reserve(bytes)) {
+    ++promised;
+  }
+  ASSERT_GT(promised, 10);
+  h.device_.SetCapacity(h.device_.UsedBytesNow());  // no other segment
+  for (int i = 1; i <= promised; ++i) {
+    h.SubmitValues(0, {value});
+    h.log_->Step();
+    h.log_->NoteCommitted(0, static_cast<Seq>(i));
+    h.clock_.now_us += 100'000;
+    h.log_->Step();
+  }
+  EXPECT_EQ(h.marks_.failures, 0) << h.marks_.failure;
+  EXPECT_EQ(h.log_->persisted(0), static_cast<Seq>(promised));
+}
+
+TEST(LogSpaceTest, RecyclesSegmentsAndNeverBelievesTheOldLife) {
+  Harness h(2, 16 << 10);
+  h.options_.retain_bytes = 0;
+  h.Create();
+  std::vector<Seq> checkpoint(2);
+  for (int round = 0; round < 200; ++round) {
+    h.SubmitRandom();
+    h.SubmitRandom();
+    h.log_->Step();
+    if (round % 10 == 9) {
+      checkpoint = h.marks_.persisted;
+      h.log_->Retain(checkpoint);
+    }
+    while (h.log_->NeedsSegment()) {
+      ASSERT_TRUE(h.log_->PrepareSegment().ok());
+    }
+    if (round % 20 == 19) {
+      h.log_.reset();
+      h.device_.PowerCut();
+      RecoveryOptions options = h.ScanOptions();
+      options.needed_from = checkpoint;
+      options.checkpoint_end = checkpoint;
+      auto recovery = Recovery::Scan(options);
+      ASSERT_TRUE(recovery.ok()) << recovery.status();
+      h.ExpectPrefix(recovery->get());
+      EXPECT_EQ((*recovery)->result().shards[0].last_seq, h.submitted_[0].size());
+      EXPECT_EQ((*recovery)->result().shards[1].last_seq, h.submitted_[1].size());
+      auto log = Log::Open(h.options_, (*recovery)->TakeTail());
+      ASSERT_TRUE(log.ok()) << log.status();
+      h.log_ = *std::move(log);
+    }
+  }
+  EXPECT_LE(h.device_.Contents().size(), 8u);  // files are used again
+}
+
+TEST(LogSpaceTest, FullDiskRefusesReservationsAndRecovers) {
+  Harness h(1, 64 << 10);
+  h.device_.SetCapacity(250 << 10);  // three segments, no more
+  h.options_.retain_bytes = 0;
+  h.Create();
+  uint64_t written = 0;
+  const std::string value(1000, 'v');
+  const uint64_t record_bytes = record::EncodedBytes(3, value.size());
+  while (h.log_->Reserve(record_bytes)) {
+    h.SubmitValues(0, {value});
+    h.log_->Step();
+    const absl::Status status = h.log_->PrepareSegment();
+    EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
+    ++written;
+    ASSERT_LT(written, 1000u);
+  }
+  EXPECT_GT(written, 50u);
+  EXPECT_EQ(h.marks_.failures, 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(h.log_->PrepareSegment()));
+  // Reads go on, nothing is lost, and the epoch's own record still fits.
+  h.SubmitValues(0, {"epoch_begin"});
+  h.log_->Step();
+  EXPECT_EQ(h.marks_.persisted[0], written + 1);
+  // Space comes free: writes work again by themselves.
+  h.log_->Retain(h.marks_.persisted);
+  ASSERT_TRUE(h.log_->PrepareSegment().ok());
+  EXPECT_TRUE(h.log_->Reserve(record_bytes));
+  EXPECT_EQ(h.marks_.failures, 0);
+}
+
+TEST(LogSpaceTest, FullDiskTakesBackWhatIsKeptForCatchUp) {
+  Harness h(1, 64 << 10);
+  h.device_.SetCapacity(400 << 10);
+  h.options_.retain_bytes = 1 << 30;
+  h.Create();
+  const std::string value(1000, 'v');
+  const uint64_t record_bytes = record::EncodedBytes(3, value.size());
+  for (int i = 0; i < 2000; ++i) {  // 2 MB through 400 KB
+    ASSERT_TRUE(h.log_->Reserve(record_bytes)) << i;
+    h.SubmitValues(0, {value});
+    h.log_->Step();
+    h.log_->Retain(h.marks_.persisted);
+    while (h.log_->NeedsSegment()) {
+      ASSERT_TRUE(h.log_->PrepareSegment().ok());
+    }
+  }
+  EXPECT_GE(h.log_->segments().Count(), 3u);  // what fits is kept
+  EXPECT_EQ(h.marks_.failures, 0);
+}
+
+TEST(LogSpaceTest, ReservedSpaceHoldsTheWorstSplit) {
+  Harness h(1, 64 << 10);
+  h.device_.SetCapacity(250 << 10);
+  h.Create();
+  const uint64_t record_bytes = record::EncodedBytes(3, 1);
+  uint64_t reserved = 0;
+  while (h.log_->Reserve(record_bytes)) {
+    ++reserved;
+  }
+  EXPECT_GT(reserved, 100u);
+  for (uint64_t i = 0; i < reserved; ++i) {
+    h.SubmitValues(0, {"v"});  // every record in a frame of its own
+    h.log_->Step();
+  }
+  EXPECT_EQ(h.marks_.failures, 0) << h.marks_.failure;
+  EXPECT_EQ(h.marks_.persisted[0], reserved);
+}
+
+TEST(LogSpaceTest, ReturnGivesSpaceBackAndDemandMakesMore) {
+  Harness h(1, 64 << 10);
+  h.Create();
+  const uint64_t all = h.log_->ReservableBytes();
+  ASSERT_TRUE(h.log_->Reserve(all));
+  EXPECT_FALSE(h.log_->Reserve(1));
+  h.log_->Return(all);
+  EXPECT_EQ(h.log_->ReservableBytes(), all);
+  EXPECT_FALSE(h.log_->Reserve(4 * all));
+  while (h.log_->NeedsSegment()) {
+    ASSERT_TRUE(h.log_->PrepareSegment().ok());
+  }
+  EXPECT_TRUE(h.log_->Reserve(4 * all));
+}
+
+}  // namespace
+}  // namespace kvstored::log
