@@ -2,23 +2,14 @@
 in a full sync. Three nodes: who counts, who only follows, and who may take over."""
 
 import pytest
-from cluster_fixture import (MIXED_KEYS, SMALL_KEYS, make_cluster, put, wait_equal,  # noqa: F401
-                             wait_member, wait_promotable, wait_refusal, wait_role, wait_serving,
+from cluster_fixture import (MIXED_KEYS, SMALL_KEYS, kill_under_load, log_length,  # noqa: F401
+                             make_cluster, promote, put, wait_equal, wait_follows, wait_member,
+                             wait_promotable, wait_refusal, wait_role, wait_serving,
                              wait_streaming)
 from cluster import Resp, counting_members
 from ledger import Ledger
 
 MIB = 1 << 20
-
-
-def learner(cluster, *settings):
-    """A primary that asks for nobody, and a replica that only follows."""
-    settings = ["replication.ack_replicas=0", *settings]
-    first = cluster.node("first", settings=settings).start()
-    first.wait_answering()
-    second = cluster.node("second", first, settings).start()
-    wait_streaming(second)
-    return first, second
 
 
 def write_while_away(first, second, ledger, megabytes):
@@ -50,7 +41,7 @@ def same_on(first, second, ledger):
 
 
 def test_catch_up_from_the_log(cluster):
-    first, second = learner(cluster)
+    first, second = cluster.learner()
     ledger = Ledger(MIXED_KEYS)
     write_while_away(first, second, ledger, 4)
     second.start()
@@ -70,7 +61,7 @@ def test_catch_up_from_the_log(cluster):
 
 
 def test_full_sync_beyond_what_the_log_keeps(cluster):
-    first, second = learner(cluster, "log.retain=0", "log.segment_size=4MiB")
+    first, second = cluster.learner("log.retain=0", "log.segment_size=4MiB")
     ledger = Ledger(MIXED_KEYS)
     write_while_away(first, second, ledger, 24)
     first.must_kvctl("checkpoint")
@@ -93,7 +84,7 @@ def test_full_sync_beyond_what_the_log_keeps(cluster):
 @pytest.mark.parametrize("who", ["replica", "primary"])
 def test_killed_during_a_full_sync(cluster, who):
     """The old data set stays until the new one is whole."""
-    first, second = learner(cluster, "log.retain=0", "log.segment_size=4MiB")
+    first, second = cluster.learner("log.retain=0", "log.segment_size=4MiB")
     ledger = Ledger(SMALL_KEYS)
     client = Resp(first.port)
     for i in range(100):
@@ -166,9 +157,7 @@ def test_three_nodes_one_member(cluster):
     wait_equal(other, member)
     ledger.verify(member)
     first.start()
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(other, first)
+    wait_follows(first, other)
     ledger.verify(first)
 
 
@@ -186,11 +175,8 @@ def test_three_nodes_two_members(cluster):
     wait_member(first, 2)
     put(first, "both", "again")
     ledger.end()
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    ledger.end()
-    lengths = [sum(s["appended"] for s in node.status()["shards"]) for node in others]
+    kill_under_load(ledger, first)
+    lengths = [log_length(node) for node in others]
     longer, shorter = others if lengths[0] >= lengths[1] else others[::-1]
     # Even if another shard's log is the longer one at the other node.
     if lengths[0] != lengths[1]:
@@ -204,7 +190,5 @@ def test_three_nodes_two_members(cluster):
     wait_equal(longer, shorter)
     ledger.verify(shorter)
     first.start()
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(longer, first)
+    wait_follows(first, longer)
     ledger.verify(first)

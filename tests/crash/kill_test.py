@@ -1,9 +1,9 @@
 """SIGKILL under load, again and again: each acknowledged write is there after each restart, byte for byte, and
 at the end on the other node."""
 
-from cluster_fixture import (MIXED_KEYS, attempt, make_cluster, put, wait_equal,  # noqa: F401
-                             wait_member, wait_promotable, wait_role, wait_serving,
-                             wait_streaming)
+from cluster_fixture import (MIXED_KEYS, attempt, kill_under_load, make_cluster,  # noqa: F401
+                             promote, put, wait_equal, wait_follows, wait_member,
+                             wait_promotable, wait_role, wait_serving)
 from cluster import Resp
 from ledger import Ledger
 
@@ -58,18 +58,12 @@ def test_primary_is_killed(cluster):
         wait_member(first)
         assert first.status()["epoch"] == round_number + 2
     wait_promotable(second)
-    ledger.start(first.port)
-    ledger.wait(first, 300)
-    first.kill()
-    ledger.end()
-    second.must_kvctl("promote", "--ack-replicas", "0")
-    wait_serving(second)
+    kill_under_load(ledger, first, writes=300)
+    promote(second)
     ledger.verify(second)
     verify_pairs(second, pairs)
     first.start()
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(second, first)
+    wait_follows(first, second)
     ledger.verify(first)
     verify_pairs(first, pairs)
 
@@ -95,8 +89,7 @@ def test_replica_is_killed(cluster):
     ledger.verify(second)
     wait_promotable(second)
     first.kill()
-    second.must_kvctl("promote", "--ack-replicas", "0")
-    wait_serving(second)
+    promote(second)
     ledger.verify(second)
     assert attempt(second, "GET", "last") == b"word"
 
@@ -106,10 +99,7 @@ def test_both_are_killed_and_the_roles_change(cluster):
     primary, replica = cluster.pair()
     ledger = Ledger(MIXED_KEYS)
     for _ in range(4):
-        ledger.start(primary.port)
-        ledger.wait(primary, 300)
-        primary.kill()
-        ledger.end()
+        kill_under_load(ledger, primary, writes=300)
         replica.must_kvctl("promote", "--ack-replicas", "1")
         wait_role(replica, "primary")
         replica.kill()

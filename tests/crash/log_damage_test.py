@@ -6,12 +6,10 @@ import shutil
 import subprocess
 
 import pytest
-from cluster_fixture import (SMALL_KEYS, attempt, make_cluster, put, wait_equal,  # noqa: F401
-                             wait_member, wait_serving)
+from cluster_fixture import (SMALL_KEYS, attempt, kill_under_load, make_cluster, put,  # noqa: F401
+                             wait_equal, wait_member, wait_serving)
 from cluster import BIN
 from ledger import Ledger
-
-ALONE = ["replication.ack_replicas=0"]
 
 
 def segments(node):
@@ -40,10 +38,7 @@ def flip(path, offset):
 def written(node):
     """Several hundred frames, then SIGKILL."""
     ledger = Ledger(SMALL_KEYS)
-    ledger.start(node.port)
-    ledger.wait(node, 1500)
-    node.kill()
-    ledger.end()
+    kill_under_load(ledger, node, writes=1500)
     return ledger
 
 
@@ -54,12 +49,6 @@ def refuses_to_start(node, *words):
     assert code == 1, f"exit {code}:\n{text}"
     for word in words:
         assert word in text, f"'{word}' is not said:\n{text}"
-
-
-def alone(cluster):
-    node = cluster.node("node", settings=ALONE).start()
-    wait_serving(node)
-    return node
 
 
 def tear(node, how):
@@ -88,9 +77,16 @@ def in_the_middle(node):
     return segment, *known[len(known) // 2]
 
 
+def both_go_on(first, second, ledger):
+    wait_member(first)
+    put(first, "after", "the damage")
+    wait_equal(first, second)
+    ledger.verify(second)
+
+
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_torn_tail_of_a_node_alone(cluster, how):
-    node = alone(cluster)
+    node = cluster.alone()
     put(node, "kept", "x" * 100)
     put(node, "torn", "x" * 100)
     node.kill()
@@ -115,9 +111,8 @@ def test_torn_tail_of_a_node_alone(cluster, how):
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_torn_tail_of_a_primary_with_a_member(cluster, how):
     """What its device lost the member has: nothing is missing."""
-    first, second = cluster.pair()
     ledger = Ledger(SMALL_KEYS)
-    ledger.fill(first.port)
+    first, second = cluster.written_pair(ledger)
     first.kill()
     _, offset = tear(first, how)
     first.start()
@@ -125,29 +120,22 @@ def test_torn_tail_of_a_primary_with_a_member(cluster, how):
     assert f"torn tail cut at offset {offset}" in first.log_text()
     assert "fetching shard" in first.log_text()
     ledger.verify(first)
-    wait_member(first)
-    put(first, "after", "the cut")
-    wait_equal(first, second)
-    ledger.verify(second)
+    both_go_on(first, second, ledger)
 
 
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_torn_tail_of_a_replica(cluster, how):
-    first, second = cluster.pair()
     ledger = Ledger(SMALL_KEYS)
-    ledger.fill(first.port)
+    first, second = cluster.written_pair(ledger)
     second.kill()
     tear(second, how)
     second.start()
-    wait_member(first)
+    both_go_on(first, second, ledger)
     assert "torn tail" in second.log_text()
-    put(first, "after", "the cut")
-    wait_equal(first, second)
-    ledger.verify(second)
 
 
 def test_bit_flip_in_the_middle_stops_a_primary(cluster):
-    node = alone(cluster)
+    node = cluster.alone()
     ledger = written(node)
     segment, offset, size = in_the_middle(node)
     for place in (offset + 9, offset + 64 + size // 2):  # header, records
@@ -162,7 +150,7 @@ def test_bit_flip_in_the_middle_stops_a_primary(cluster):
 
 def test_damaged_chain_stops_a_primary(cluster):
     """A segment that others follow is cut short, loses its header, or is gone."""
-    node = alone(cluster)
+    node = cluster.alone()
     for i in range(24):
         put(node, f"large:{i}", bytes([i]) * (1 << 20))
     ledger = written(node)
@@ -186,7 +174,7 @@ def test_damaged_chain_stops_a_primary(cluster):
 
 
 def test_damaged_checkpoint_and_meta_stop_a_primary(cluster):
-    node = alone(cluster)
+    node = cluster.alone()
     ledger = Ledger(SMALL_KEYS)
     ledger.fill(node.port)
     node.must_kvctl("checkpoint")
@@ -206,11 +194,8 @@ def test_damaged_checkpoint_and_meta_stop_a_primary(cluster):
 
 def test_damaged_replica_refuses_to_start(cluster):
     """It says where the damage is; with the file restored it goes on as a member."""
-    first, second = cluster.pair()
     ledger = Ledger(SMALL_KEYS)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    ledger.stop()
+    first, second = cluster.written_pair(ledger)
     second.kill()
     segment, offset, size = in_the_middle(second)
     place = offset + 64 + size // 2
@@ -218,7 +203,4 @@ def test_damaged_replica_refuses_to_start(cluster):
     refuses_to_start(second, str(segment), f"damaged at offset {offset}", "restore the file from a copy")
     flip(segment, place)
     second.start()
-    wait_member(first)
-    put(first, "after", "damage")
-    wait_equal(first, second)
-    ledger.verify(second)
+    both_go_on(first, second, ledger)

@@ -4,22 +4,19 @@ import shutil
 import threading
 
 import pytest
-from cluster_fixture import (SMALL_KEYS, Failure, attempt, make_cluster,  # noqa: F401
-                             must_refuse, put, wait_equal, wait_loaded, wait_member,
-                             wait_promotable, wait_refusal, wait_role, wait_serving,
-                             wait_streaming)
+from cluster_fixture import (SMALL_KEYS, Failure, attempt, kill_under_load, log_length,  # noqa: F401
+                             make_cluster, must_refuse, promote, put, wait_equal, wait_follows,
+                             wait_loaded, wait_member, wait_promotable, wait_refusal, wait_role,
+                             wait_serving, wait_streaming)
 from cluster import BIN
 from ledger import Ledger
 
 MOMENTS_MAX = 40
 
 
-def killed_under_load(cluster, first):
+def killed_under_load(first):
     ledger = Ledger(SMALL_KEYS)
-    ledger.start(first.port)
-    ledger.wait(first, 1000)
-    first.kill()
-    ledger.end()
+    kill_under_load(ledger, first, writes=1000)
     return ledger
 
 
@@ -27,7 +24,7 @@ def test_killed_at_every_moment_of_a_promotion(cluster):
     """Before each call by which it makes something durable. It comes back as the replica or as the primary,
     holds everything, and serves after another promotion or by itself, with one more epoch."""
     first, second = cluster.pair()
-    ledger = killed_under_load(cluster, first)
+    ledger = killed_under_load(first)
     epoch = second.status()["epoch"]
     second.stop()
     before = cluster.directory / "before"
@@ -72,23 +69,21 @@ def test_killed_at_every_moment_of_a_promotion(cluster):
     wait_serving(second)
     put(second, "last", "word")
     first.start()
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(second, first)
+    wait_follows(first, second)
     ledger.verify(first)
     assert attempt(first, "GET", "last") == b"word"
 
 
 def test_promoted_twice(cluster):
     first, second = cluster.pair()
-    ledger = killed_under_load(cluster, first)
+    ledger = killed_under_load(first)
     epoch = second.status()["epoch"]
     answers = []
 
-    def promote():
+    def ask():
         answers.append(second.kvctl("promote", "--ack-replicas", "0"))
 
-    both = [threading.Thread(target=promote) for _ in range(2)]
+    both = [threading.Thread(target=ask) for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:
@@ -133,13 +128,11 @@ def test_two_replicas_of_different_length(cluster):
     shorter.start()
     wait_loaded(shorter)
     assert shorter.status()["promotable"] and longer.status()["promotable"]
-    ends = [sum(s["appended"] for s in node.status()["shards"]) for node in (longer, shorter)]
-    assert ends[0] > ends[1]
+    assert log_length(longer) > log_length(shorter)
     code, _, error = shorter.kvctl("promote", "--ack-replicas", "0")
     assert code == 1 and "has a longer log" in error and longer.replication_address in error
     wait_role(shorter, "replica")
-    longer.must_kvctl("promote", "--ack-replicas", "0")
-    wait_serving(longer)
+    promote(longer)
     ledger.verify(longer)
     put(longer, "after", "promotion")
     # The shorter one hears of it and follows.
@@ -152,8 +145,8 @@ def test_two_replicas_of_different_length(cluster):
 @pytest.mark.parametrize("level", ["none", "received"])
 def test_who_may_lack_writes_is_not_promoted(cluster, level):
     """A learner never counted; under `received` a restart may have lost what was only received."""
-    first, second = cluster.pair() if level == "received" else (None, None)
     if level == "received":
+        first, second = cluster.pair()
         first.must_kvctl("status")
         reply = attempt(first, "CONFIG", "SET", "replication.ack", "received")
         assert reply == "OK"
@@ -165,10 +158,7 @@ def test_who_may_lack_writes_is_not_promoted(cluster, level):
         second.start()
         wait_loaded(second)
     else:
-        first = cluster.node("first", settings=["replication.ack_replicas=0"]).start()
-        first.wait_answering()
-        second = cluster.node("second", first, ["replication.ack_replicas=0"]).start()
-        wait_streaming(second)
+        first, second = cluster.learner()
         put(first, "some", "thing")
         wait_equal(first, second)
         first.kill()
@@ -176,6 +166,5 @@ def test_who_may_lack_writes_is_not_promoted(cluster, level):
     code, _, error = second.kvctl("promote", "--ack-replicas", "0")
     assert code == 1 and "may lack acknowledged writes" in error and "--accept-loss" in error
     must_refuse(second, "READONLY")
-    second.must_kvctl("promote", "--ack-replicas", "0", "--accept-loss")
-    wait_serving(second)
+    promote(second, "--ack-replicas", "0", "--accept-loss")
     put(second, "freed", "yes")

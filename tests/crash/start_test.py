@@ -6,14 +6,13 @@ import shutil
 import subprocess
 
 import pytest
-from cluster_fixture import (SMALL_KEYS, Failure, attempt, make_cluster,  # noqa: F401
-                             must_refuse, put, wait_equal, wait_loaded, wait_member,
+from cluster_fixture import (ALONE, SMALL_KEYS, Failure, attempt, make_cluster,  # noqa: F401
+                             must_refuse, promote, put, wait_equal, wait_loaded, wait_member,
                              wait_promotable, wait_refusal, wait_role, wait_serving,
                              wait_streaming)
 from cluster import Resp
 from ledger import Ledger
 
-ALONE = ["replication.ack_replicas=0"]
 MIB = 1 << 20
 # Root ignores permission bits unless it gives up the right to.
 OBEY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
@@ -58,8 +57,7 @@ def test_data_directory_is_a_file(cluster):
 
 def test_locked_directory_leaves_the_first_alone(cluster):
     """Two processes on one directory, started again and again while the first is written to."""
-    node = cluster.node("node", settings=ALONE).start()
-    wait_serving(node)
+    node = cluster.alone()
     ledger = Ledger(SMALL_KEYS)
     ledger.start(node.port)
     for _ in range(3):
@@ -229,17 +227,15 @@ def test_full_disk_of_a_replica(cluster, small_disk):
     verify(second, acked)
     wait_promotable(second)
     first.kill()
-    second.must_kvctl("promote", "--ack-replicas", "0")
-    wait_serving(second)
+    promote(second)
     verify(second, acked)
     assert attempt(second, "GET", "room") == b"again"
 
 
 def test_wiped_directories_one_after_the_other(cluster):
     """First the replica's, which takes everything anew; then the primary's, whose data the replica has."""
-    first, second = cluster.pair()
     ledger = Ledger(SMALL_KEYS)
-    ledger.fill(first.port)
+    first, second = cluster.written_pair(ledger)
     old = second.status()["store"]
     second.kill()
     shutil.rmtree(second.directory / "data")

@@ -3,8 +3,8 @@
 import hashlib
 import threading
 
-from cluster_fixture import (attempt, make_cluster, put, wait_equal, wait_role,  # noqa: F401
-                             wait_serving, wait_streaming)
+from cluster_fixture import (attempt, make_cluster, promote, put, wait_equal,  # noqa: F401
+                             wait_follows, wait_streaming)
 from cluster import Resp
 
 MIB = 1 << 20
@@ -46,16 +46,13 @@ def test_large_values_are_replicated(cluster):
     acked = client.read() == "OK"
     first.kill()
     late.join()
-    second.must_kvctl("promote", "--ack-replicas", "0")
-    wait_serving(second)
+    promote(second)
     kept = {"20": check(second, "20", newer["20"], *([] if acked else [versions["20"]])),
             "100": check(second, "100", versions["100"], newer["100"])}
     put(second, "after", "promotion")
     # A run of parts that was cut short here has no effect at its end either.
     first.start()
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(second, first)
+    wait_follows(first, second)
     for name, content in kept.items():
         check(first, name, content)
     assert attempt(first, "GET", "after") == b"promotion"
@@ -70,11 +67,7 @@ def try_send(node, data):
 
 def test_large_values_while_the_replica_is_away(cluster):
     """Catch-up from the log and the next start bring parts and links as they were."""
-    settings = [*PATIENT, "memory.max_memory=1GiB", "log.segment_size=64MiB", "replication.ack_replicas=0"]
-    first = cluster.node("first", settings=settings).start()
-    first.wait_answering()
-    second = cluster.node("second", first, settings).start()
-    wait_streaming(second)
+    first, second = cluster.learner(*PATIENT, "memory.max_memory=1GiB", "log.segment_size=64MiB")
     second.kill()
     client = Resp(first.port, timeout=120)
     content = value("20", 1)

@@ -15,6 +15,8 @@ from cluster import Failure, Node, Resp, counting_members, free_ports  # noqa: E
 SETTINGS = ["memory.max_memory=512MiB", "memory.pool_size=16MiB", "log.segment_size=8MiB",
             "replication.ack=persisted", "replication.ack_replicas=1",
             "replication.commit_timeout=1s", "replication.gate_timeout=2s"]
+# Asks for no member.
+ALONE = ["replication.ack_replicas=0"]
 # No key is large, so that a whole comparison takes well under a second.
 SMALL_KEYS = range(0, 300)
 # All sizes up to 1 MiB.
@@ -43,6 +45,29 @@ class Cluster:
         second.wait_answering()
         wait_member(first)
         wait_promotable(second)
+        return first, second
+
+    def alone(self, *settings):
+        """A primary without members that serves."""
+        node = self.node("node", settings=[*ALONE, *settings]).start()
+        wait_serving(node)
+        return node
+
+    def learner(self, *settings):
+        """A primary that asks for nobody, and a replica that only follows."""
+        first = self.node("first", settings=[*ALONE, *settings]).start()
+        first.wait_answering()
+        second = self.node("second", first, [*ALONE, *settings]).start()
+        wait_streaming(second)
+        return first, second
+
+    def written_pair(self, ledger):
+        """A primary and its member, with data of the ledger that both hold."""
+        first, second = self.pair()
+        ledger.start(first.port)
+        ledger.wait(first, 2000)
+        ledger.stop()
+        wait_equal(first, second)
         return first, second
 
     def close(self):
@@ -107,6 +132,33 @@ def wait_equal(primary, replica, seconds=60):
         return mine and mine == theirs
 
     replica.wait(f"as far as {primary.name}", equal, seconds)
+
+
+def wait_follows(replica, primary):
+    """Whatever it was before: a replica of this primary that has everything."""
+    wait_role(replica, "replica")
+    wait_streaming(replica)
+    wait_equal(primary, replica)
+
+
+def log_length(node):
+    """Records of all shards; alone it decides nothing, a longer log is judged by shard."""
+    return sum(shard["appended"] for shard in node.status()["shards"])
+
+
+def kill_under_load(ledger, node, *others, writes=500):
+    """SIGKILL while the ledger writes to the node, and then to the others: their logs may differ."""
+    ledger.start(node.port)
+    ledger.wait(node, writes)
+    for each in (node, *others):
+        each.kill()
+    ledger.end()
+
+
+def promote(node, *words):
+    """Asks for no member unless told otherwise; its epoch when it serves."""
+    node.must_kvctl("promote", *(words or ("--ack-replicas", "0")))
+    return wait_serving(node)["epoch"]
 
 
 def attempt(node, *words):

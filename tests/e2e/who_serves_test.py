@@ -4,10 +4,10 @@ nodes, roles and epochs, and that each acknowledged write is there."""
 import shutil
 
 import pytest
-from cluster_fixture import (SMALL_KEYS, Failure, attempt, make_cluster,  # noqa: F401
-                             must_refuse, never_writes, put, wait_equal, wait_member,
-                             wait_promotable, wait_refusal, wait_role, wait_serving,
-                             wait_streaming)
+from cluster_fixture import (SMALL_KEYS, Failure, attempt, kill_under_load,  # noqa: F401
+                             make_cluster, must_refuse, never_writes, promote, put, wait_equal,
+                             wait_follows, wait_member, wait_promotable, wait_refusal,
+                             wait_role, wait_serving, wait_streaming)
 from cluster import Resp
 from ledger import Ledger, key_of
 
@@ -19,21 +19,12 @@ def make_ledger():
 
 def written_pair(cluster, ledger):
     """P, its member R, the epoch, and data that both hold."""
-    first, second = cluster.pair()
-    ledger.start(first.port)
-    ledger.wait(first, 2000)
-    ledger.stop()
-    wait_equal(first, second)
+    first, second = cluster.written_pair(ledger)
     return first, second, first.status()["epoch"]
 
 
 def store_of(node):
     return node.status()["store"]
-
-
-def promote(node, *words):
-    node.must_kvctl("promote", *words)
-    return wait_serving(node)["epoch"]
 
 
 def appended(node):
@@ -80,7 +71,7 @@ def test_row_2_the_primary_is_dead(cluster, ledger):
     must_refuse(second, "READONLY")
     status = second.status()
     assert (status["role"], status["epoch"], status["promotable"]) == ("replica", epoch, True)
-    assert promote(second, "--ack-replicas", "0") == epoch + 1
+    assert promote(second) == epoch + 1
     ledger.verify(second)
     put(second, "freed", "yes")
 
@@ -88,10 +79,7 @@ def test_row_2_the_primary_is_dead(cluster, ledger):
 def test_row_3_the_primary_restarts(cluster, ledger):
     """Under load, so that either log may be the longer one."""
     first, second, epoch = written_pair(cluster, ledger)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    ledger.end()
+    kill_under_load(ledger, first)
     first.start()
     assert wait_serving(first)["epoch"] == epoch + 1
     ledger.verify(first)
@@ -110,10 +98,7 @@ def test_row_3_the_member_has_the_longer_log(cluster, ledger):
     shutil.copytree(first.directory / "data", cluster.directory / "older")
     first.go_on()
     wait_member(first)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    ledger.end()
+    kill_under_load(ledger, first)
     shutil.rmtree(first.directory / "data")
     (cluster.directory / "older").rename(first.directory / "data")
     first.start()
@@ -128,11 +113,7 @@ def test_row_3_the_member_has_the_longer_log(cluster, ledger):
 
 def test_row_4_the_primary_restarts_alone(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    second.kill()
-    ledger.end()
+    kill_under_load(ledger, first, second)
     first.start()
     wait_refusal(first, "NOREPLICAS")
     before = appended(first)
@@ -158,11 +139,7 @@ def test_row_4_the_primary_restarts_alone(cluster, ledger):
 
 def test_row_4_until_the_member_is_back(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    second.kill()
-    ledger.end()
+    kill_under_load(ledger, first, second)
     first.start()
     wait_refusal(first, "NOREPLICAS")
     reads_or_waits(first, ledger)
@@ -175,17 +152,12 @@ def test_row_4_until_the_member_is_back(cluster, ledger):
 
 def test_row_5_the_other_was_promoted(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    ledger.end()
-    assert promote(second, "--ack-replicas", "0") == epoch + 1
+    kill_under_load(ledger, first)
+    assert promote(second) == epoch + 1
     ledger.verify(second)
     put(second, "newer", "epoch")
     first.start()
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(second, first)
+    wait_follows(first, second)
     must_refuse(first, "READONLY")
     ledger.verify(first)
     assert attempt(first, "GET", "newer") == b"epoch"
@@ -194,11 +166,8 @@ def test_row_5_the_other_was_promoted(cluster, ledger):
 
 def test_row_6_the_other_was_promoted_and_died(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
-    ledger.start(first.port)
-    ledger.wait(first, 500)
-    first.kill()
-    ledger.end()
-    promote(second, "--ack-replicas", "0")
+    kill_under_load(ledger, first)
+    promote(second)
     put(second, "newer", "epoch")
     second.kill()
     first.start()
@@ -209,9 +178,7 @@ def test_row_6_the_other_was_promoted_and_died(cluster, ledger):
     assert attempt(first, "GET", "newer") is None
     second.start()
     assert wait_serving(second)["epoch"] == epoch + 2
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(second, first)
+    wait_follows(first, second)
     for node in (first, second):
         ledger.verify(node)
         assert attempt(node, "GET", "newer") == b"epoch"
@@ -225,7 +192,7 @@ def test_row_7_the_primary_was_stopped(cluster, ledger):
     ledger.wait(first, 500)
     first.pause()
     client.send(client.encode("SET", "late", "never acknowledged"))
-    assert promote(second, "--ack-replicas", "0") == epoch + 1
+    assert promote(second) == epoch + 1
     ledger.end()
     put(second, "newer", "epoch")
     first.go_on()
@@ -234,9 +201,7 @@ def test_row_7_the_primary_was_stopped(cluster, ledger):
         assert isinstance(reply, Exception), f"the old primary acknowledged a write: {reply}"
     except OSError:
         pass  # closed: the outcome is unknown, and it was not acknowledged
-    wait_role(first, "replica")
-    wait_streaming(first)
-    wait_equal(second, first)
+    wait_follows(first, second)
     for node in (first, second):
         ledger.verify(node)
         assert attempt(node, "GET", "newer") == b"epoch"
@@ -269,7 +234,7 @@ def test_row_8_the_promoted_one_restarts(cluster, ledger):
 def test_row_8_the_promoted_one_restarts_without_members(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
     first.kill()
-    assert promote(second, "--ack-replicas", "0") == epoch + 1
+    assert promote(second) == epoch + 1
     put(second, "newer", "epoch")
     second.kill()
     second.start()
@@ -295,7 +260,7 @@ def test_row_10_the_primary_lost_its_directory(cluster, ledger):
     ledger.verify(second)
     # The empty one serves nobody: it asks for one member and gets none.
     wait_refusal(first, "NOREPLICAS")
-    assert promote(second, "--ack-replicas", "0") == epoch + 1
+    assert promote(second) == epoch + 1
     ledger.verify(second)
     put(second, "freed", "yes")
     # Its own data set is worth nothing; whoever knows that may say so.
@@ -338,7 +303,7 @@ def test_row_11_the_member_lost_its_directory(cluster, ledger, how):
 def test_row_12_the_configuration_says_replica(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
     first.kill()
-    promote(second, "--ack-replicas", "0")
+    promote(second)
     second.kill()
     first.start()
     second.start()  # its settings still name the first as its primary
