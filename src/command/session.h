@@ -196,12 +196,14 @@ class Session : public net::ConnHandler {
   void OnTransactionDone(Op* op);
   void OnControlDone(Op* op, const absl::StatusOr<std::string>& result);
   void OnGathered(Op* op);
-  // Runs `write` with out() set to the op's reply.
+  // Runs `write` with out() set to the op's reply. HELLO inside EXEC: what the op writes afterwards
+  // is of the new protocol.
   template <typename Write>
   void WriteInto(Op* op, Write write) {
     resp::Writer saved = out_;
     out_ = resp::Writer(&op->reply.bytes, op->protocol);
     write();
+    op->protocol = static_cast<uint8_t>(out_.protocol());
     out_ = saved;
   }
   void NoteWrite(ShardId shard, Seq seq);

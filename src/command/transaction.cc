@@ -11,6 +11,13 @@
 #include "command/multi_key.h"
 
 namespace kvstored::command {
+namespace {
+
+bool IsNull(const Reply& reply) {
+  return reply.bytes == "$-1\r\n" || reply.bytes == "_\r\n";
+}
+
+}  // namespace
 
 Transaction::Transaction(Session* session, Op* op, Shape shape)
     : session_(session),
@@ -36,7 +43,6 @@ void Transaction::Add(const CommandSpec* spec, ArgPack pack) {
 void Transaction::Start() {
   BuildParts();
   if (threads_.empty()) {
-    session_->OnTransactionClosed();
     Finish();
     return;
   }
@@ -107,8 +113,11 @@ void Transaction::Close() {
     commit_->id = id_;
     commit_->parts_left.store(static_cast<uint32_t>(closing_.size()), std::memory_order_relaxed);
   }
-  // Later commands of the connection reach every shard behind the closing stage.
-  session_->OnTransactionClosed();
+  // Later commands of the connection reach every shard behind the closing stage; what they find of
+  // the session, HELLO and CLIENT have changed only when the replies are written.
+  if (!changes_session_) {
+    LetSessionGoOn();
+  }
   BeginAll(Stage::kClose, threads_.size());
 }
 
@@ -194,7 +203,6 @@ void Transaction::AfterReserve() {
 
 void Transaction::AfterRelease() {
   if (watch_failed_) {
-    session_->OnTransactionClosed();
     Finish();
     return;
   }
@@ -212,9 +220,15 @@ void Transaction::AfterRelease() {
   Abort(outcome_);
 }
 
+void Transaction::LetSessionGoOn() {
+  if (!std::exchange(session_goes_on_, true)) {
+    session_->OnTransactionClosed();
+  }
+}
+
 // Refused before anything ran.
 void Transaction::Abort(OpResult outcome) {
-  session_->OnTransactionClosed();
+  LetSessionGoOn();
   resp::Writer writer(&op_->reply.bytes, op_->protocol);
   if (shape_ == Shape::kExec) {
     writer.Error("EXECABORT Transaction discarded because of: " +
@@ -235,6 +249,7 @@ void Transaction::Finish() {
   for (const record::TxnPart& part : closing_) {
     session_->NoteWrite(part.shard, part.last_seq);
   }
+  LetSessionGoOn();
   Session* session = session_;
   Op* op = op_;
   op->transaction.reset();  // this object
@@ -284,7 +299,13 @@ void Transaction::WriteCommand(TransactionCommand* command) {
     case Reach::kSession:
       return;
     case Reach::kKey:
-      AppendReply(reply, &command->parts[0].reply);
+      // Its shard wrote in the protocol that EXEC began with, and HELLO may have changed that
+      // since. Of what shards reply only a null differs.
+      if (IsNull(command->parts[0].reply)) {
+        writer.Null();
+      } else {
+        AppendReply(reply, &command->parts[0].reply);
+      }
       return;
     case Reach::kFanSum: {
       int64_t sum = 0;

@@ -150,6 +150,7 @@ class Transaction {
   void Close();
   void Release();
   void OnStageDone(ThreadPart* part);
+  void LetSessionGoOn();
   void AfterHold(ThreadPart* part);
   void AfterReserve();
   void AfterRelease();
@@ -186,6 +187,8 @@ class Transaction {
   size_t hold_at_ = 0;
   size_t parts_out_ = 0;
   bool writes_ = false;
+  bool changes_session_ = false;  // a command of EXEC is the session's own
+  bool session_goes_on_ = false;
   TransactionBounds bounds_;
   bool watch_failed_ = false;
   OpResult outcome_ = OpResult::kOk;

@@ -111,6 +111,7 @@ void Transaction::BuildParts() {
     command->first_phase = phase;
     phase += command->phase_count - 1;
     writes_ = writes_ || (command->spec->flags & kFlagWrite) != 0;
+    changes_session_ = changes_session_ || command->spec->reach == Reach::kSession;
     for (CommandPart& part : command->parts) {
       part.command = static_cast<uint32_t>(i);
       ShardPart* shard = PartOf(part.shard);

@@ -63,7 +63,8 @@ def same(args, theirs, ours, context):
     if (name, sub) == (b"OBJECT", b"ENCODING"):
         return theirs[0] == ours[0] and (theirs[1], ours[1]) in ENCODING_PAIRS
     if (name, sub) == (b"MEMORY", b"USAGE"):
-        return theirs[0] == ours[0] == b":"
+        # Redis counts an expired item that is still there.
+        return context.past_sets or theirs[0] == ours[0] == b":"
     if name == b"HELLO":
         return without(theirs, HELLO_OWN) == without(ours, HELLO_OWN)
     return False

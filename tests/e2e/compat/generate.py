@@ -256,9 +256,10 @@ class Generator:
         return b"EX" in args[0].upper() or any(a.upper() in (b"EX", b"PX", b"EXAT", b"PXAT") for a in args)
 
     def damaged(self, args):
-        """Wrong arity or a wrong argument."""
+        """Wrong arity or a wrong argument. Never another database, of which kvstored has one, nor a WAIT
+        without an end."""
         args = list(args)
-        if args[0] in (b"SCANALL", b"SCAN", b"COMMAND"):
+        if args[0] in (b"SCANALL", b"SCAN", b"COMMAND", b"SELECT", b"WAIT") or b"DB" in args or b"db" in args:
             return args
         choice = self.random.random()
         if choice < 0.4 and len(args) > 1:
@@ -299,10 +300,12 @@ class Generator:
                 args = self.subcommand_error()
             else:
                 args = self.command()
+                if in_multi[connection] and self.chance(0.05):
+                    args = self.hello_command()  # the replies behind it change with it
                 if self.chance(0.04):
                     args = self.damaged(args)
                 args = self.cased(args)
-                if in_multi[connection] and args[0].upper() in (b"SCANALL", b"HELLO", b"WAIT", b"SCAN"):
+                if in_multi[connection] and args[0].upper() in (b"SCANALL", b"WAIT", b"SCAN"):
                     continue
             steps.append((connection, args))
         for connection in (0, 1):

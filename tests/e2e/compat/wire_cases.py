@@ -51,6 +51,7 @@ CASES = [
     ("MULTI nested", b"MULTI\r\nMULTI\r\nWATCH a\r\nPING\r\nEXEC\r\n"),
     ("not allowed in MULTI", b"MULTI\r\nSAVE\r\nEXEC\r\n"),
     ("empty EXEC", b"MULTI\r\nEXEC\r\n"),
+    ("HELLO inside EXEC that fails", b"MULTI\r\nGET a\r\nHELLO 3 SETNAME n x\r\nHELLO 4\r\nGET a\r\nEXEC\r\nGET a\r\n"),
     ("error inside EXEC", b"SET a x\r\nMULTI\r\nINCR a\r\nSET a 5\r\nINCR a\r\nEXEC\r\n"),
 ]
 
