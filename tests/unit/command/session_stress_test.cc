@@ -131,6 +131,8 @@ TEST_F(StressTest, TransactionsAreWholeForEveryReader) {
   std::atomic<int> torn{0};
   std::atomic<int> raised{0};
   std::atomic<int> moved_wrong{0};
+  std::atomic<int> claims{0};
+  std::atomic<int> claimed_twice{0};
   std::vector<std::thread> clients;
   // Two write the same value to all keys, one by MSET, one by MULTI; the third reads all.
   for (int writer = 0; writer < 2; ++writer) {
@@ -196,11 +198,36 @@ TEST_F(StressTest, TransactionsAreWholeForEveryReader) {
       }
     }
   });
+  // Two claim the same keys on all shards, all of them or none: never both at a time.
+  std::atomic<int> holders{0};
+  const std::vector<std::string> claim = {KeyOn(0, 1), KeyOn(1, 1), KeyOn(2, 1), KeyOn(3, 1)};
+  for (int n = 0; n < 2; ++n) {
+    clients.emplace_back([&, n] {
+      BlockingClient client(listener_->port());
+      const std::string mine = std::to_string(n);
+      for (int i = 0; i < kRounds; ++i) {
+        if (client.Ask({"MSETNX", claim[3], mine, claim[0], mine, claim[1], mine, claim[2],
+                        mine}) != ":1") {
+          continue;
+        }
+        ++claims;
+        if (holders.fetch_add(1) != 0 ||
+            client.Ask({"MGET", claim[0], claim[1], claim[2], claim[3]}) !=
+                "[" + mine + "," + mine + "," + mine + "," + mine + ",]") {
+          ++claimed_twice;
+        }
+        holders.fetch_sub(1);
+        client.Ask({"DEL", claim[0], claim[1], claim[2], claim[3]});
+      }
+    });
+  }
   for (std::thread& client : clients) {
     client.join();
   }
   BlockingClient client(listener_->port());
   EXPECT_EQ(torn.load(), 0);
+  EXPECT_EQ(claimed_twice.load(), 0);
+  EXPECT_GT(claims.load(), 1);
   EXPECT_EQ(moved_wrong.load(), 0);
   EXPECT_GT(raised.load(), 0);
   EXPECT_EQ(client.Ask({"GET", "counter"}), std::to_string(raised.load()));
