@@ -121,6 +121,9 @@ void Node::MakeShards() {
     options.reserve_log = [core](uint64_t bytes) {
       return core->log()->Reserve(bytes);
     };
+    options.return_log = [core](uint64_t bytes) {
+      core->log()->Return(bytes);
+    };
     thread->AddShard(std::make_unique<shard::Shard>(std::move(options)));
   }
   for (uint32_t i = 0; i < core->threads->thread_count(); ++i) {

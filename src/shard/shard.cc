@@ -97,8 +97,7 @@ OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
   }
   const uint64_t needed = OpenBytes() + encoded;
   if (log_quota_bytes_ < needed) {
-    constexpr uint64_t kQuotaStepBytes = 256 << 10;
-    const uint64_t asked = std::max(needed - log_quota_bytes_, kQuotaStepBytes);
+    const uint64_t asked = std::max(needed - log_quota_bytes_, kLogQuotaStepBytes);
     if (!options_.reserve_log(asked)) {
       // More than lies ready: the background thread makes it, or says that the disk is full.
       return options_.gate->disk_full.load(std::memory_order_relaxed) ? OpResult::kDiskFull

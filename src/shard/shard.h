@@ -21,26 +21,12 @@
 #include "record/cursor.h"
 #include "record/record.h"
 #include "shard/absent_watches.h"
+#include "shard/gated.h"
 #include "shard/node_gate.h"
 #include "shard/run.h"
 #include "store/store.h"
 
 namespace kvstored::shard {
-
-// A reply (or anything else) that waits until the shard has committed `dependency`. Intrusive;
-// `release` runs on the shard's thread, in the tick in which the watermark passes.
-struct Gated {
-  void (*release)(Gated* self) = nullptr;
-  Seq dependency = 0;
-  Gated* next = nullptr;
-};
-
-// The commit of one transaction over several shards (P6): the last part whose shard's watermark
-// would pass it lets all of them pass. Shared by the participants, thread-safe.
-struct TxnCommit {
-  uint64_t id = 0;
-  std::atomic<uint32_t> parts_left{0};
-};
 
 // What WATCH saw.
 struct KeyWatch {
@@ -75,6 +61,8 @@ class Shard {
     std::function<void(Seq committed)> committed_moved;
     // Reserves bytes of log space before a command runs (P25). False: disk full.
     std::function<bool(uint64_t bytes)> reserve_log;
+    // Takes back what was reserved and stays unused: other shards may need it.
+    std::function<void(uint64_t bytes)> return_log;
   };
   explicit Shard(Options options);
 
@@ -329,6 +317,9 @@ class Shard {
     uint64_t bytes = 0;
   };
 
+  // Log space is asked for in steps of at least so much; no more stays here unused.
+  static constexpr uint64_t kLogQuotaStepBytes = 256 << 10;
+
   // Encodes the record into the batch as the next seq. Does not apply.
   void Encode(record::Record* record);
   // Applies, then encodes: a store without memory leaves no record.
@@ -342,6 +333,7 @@ class Shard {
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);
   bool ExpireSome();
+  void ReturnQuota();
   void RunParked();
   Seq TxnLimit(Seq safe);
   uint64_t OpenBytes() const {

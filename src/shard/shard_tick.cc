@@ -59,8 +59,20 @@ void Shard::RunParked() {
   }
 }
 
+// What a transaction reserved is an upper bound: large values that it turns out not to write would
+// leave the other shards without log space (P25). Until it lets go of the shard it may still need
+// it; other commands use what they reserve before they return.
+void Shard::ReturnQuota() {
+  const uint64_t kept = OpenBytes() + kLogQuotaStepBytes;
+  if (held_by_ == 0 && log_quota_bytes_ > kept) {
+    options_.return_log(log_quota_bytes_ - kept);
+    log_quota_bytes_ = kept;
+  }
+}
+
 bool Shard::Housekeeping() {
   RunParked();
+  ReturnQuota();
   bool more = false;
   if (options_.gate->writable.load(std::memory_order_acquire)) {
     more = ExpireSome();

@@ -76,6 +76,14 @@ TEST_P(AllOrNothing, WhatTheBudgetForbidsLeavesNoTrace) {
   EXPECT_EQ(pool_.counters().beyond_limit_count, 0u);
 }
 
+// P25: other shards may use the log space that EXEC reserved and did not need.
+TEST_P(AllOrNothing, LogSpaceThatExecDidNotNeedIsThereForOthers) {
+  log_left_bytes_ = 12 * kMib;
+  EXPECT_EQ(Exec({{"MSETNX", source_, std::string(8 * kMib, 'q'), KeyOn(1), "there already"}}),
+            "*1\r\n:0\r\n");
+  EXPECT_EQ(Ask(client_, {"SET", KeyOn(2, 1), std::string(6 * kMib, 'w')}), "+OK\r\n");
+}
+
 TEST_P(AllOrNothing, ExecRunsWholeOrNotAtAll) {
   EXPECT_EQ(Ask(client_, {"SET", source_, std::string(3 * kMib, 'q')}), "+OK\r\n");
   // Two copies of what it holds by then: 3 MiB and a byte.

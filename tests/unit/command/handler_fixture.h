@@ -47,6 +47,9 @@ class HandlerFixture : public testing::Test {
             [this](uint64_t) {
               gate_.disk_full.store(disk_full_);
               return !disk_full_;
+            },
+        .return_log =
+            [](uint64_t) {
             }});
   }
 

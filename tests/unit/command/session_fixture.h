@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -163,9 +164,14 @@ class SessionFixture : public testing::Test {
                                     .submit = [](const record::BatchRef&) {},
                                     .committed_moved = {},
                                     .reserve_log =
-                                        [this](uint64_t) {
-                                          gate_.disk_full.store(disk_full_);
-                                          return !disk_full_;
+                                        [this](uint64_t bytes) {
+                                          const bool granted = !disk_full_ && TakeLog(bytes);
+                                          gate_.disk_full.store(!granted);
+                                          return granted;
+                                        },
+                                    .return_log =
+                                        [this](uint64_t bytes) {
+                                          log_left_bytes_ += bytes;
                                         }}));
     }
     safe_.resize(shard_count, UINT64_MAX);
@@ -220,6 +226,13 @@ class SessionFixture : public testing::Test {
     Settle();
     return client->Take();
   }
+  bool TakeLog(uint64_t bytes) {
+    if (log_left_bytes_.fetch_sub(bytes) >= bytes) {
+      return true;
+    }
+    log_left_bytes_ += bytes;
+    return false;
+  }
   shard::Shard* shard(ShardId id) {
     return threads_.thread(threads_.OwnerOf(id))->shard(id);
   }
@@ -242,6 +255,7 @@ class SessionFixture : public testing::Test {
   shard::RecordClock record_clock_;
   shard::NodeGate gate_;
   bool disk_full_ = false;
+  std::atomic<uint64_t> log_left_bytes_{uint64_t{1} << 60};
   std::vector<Seq> safe_;
   shard::ThreadSet threads_;
   FakeNode node_;

@@ -37,9 +37,15 @@ class ShardFixture : public testing::Test {
         .submit = [batches](record::BatchRef batch) { batches->push_back(std::move(batch)); },
         .committed_moved = {},
         .reserve_log =
-            [this](uint64_t) {
+            [this](uint64_t bytes) {
               gate_.disk_full.store(!log_has_space_);
-              return log_has_space_ && log_is_ready_;
+              const bool granted = log_has_space_ && log_is_ready_;
+              log_promised_bytes_ += granted ? bytes : 0;
+              return granted;
+            },
+        .return_log =
+            [this](uint64_t bytes) {
+              log_promised_bytes_ -= bytes;
             }});
   }
 
@@ -73,6 +79,7 @@ class ShardFixture : public testing::Test {
   NodeGate gate_;
   bool log_has_space_ = true;
   bool log_is_ready_ = true;
+  uint64_t log_promised_bytes_ = 0;  // granted and not given back; what was written stays in it
   std::vector<record::BatchRef> batches_;
   std::unique_ptr<Shard> shard_;
 };

@@ -120,6 +120,29 @@ TEST_F(ShardFixture, ReserveSaysWhyNot) {
   EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kLoading);
 }
 
+// P25: space that a transaction reserved and did not need is there for other shards.
+TEST_F(ShardFixture, UnusedLogSpaceIsGivenBackOnceNobodyHoldsTheShard) {
+  constexpr uint64_t kKeptBytesMax = 256 << 10;
+  ASSERT_TRUE(shard_->TryHold(7));
+  ASSERT_EQ(shard_->ReserveLog(3, 10 << 20), OpResult::kOk);
+  shard_->Housekeeping();
+  EXPECT_GE(log_promised_bytes_, uint64_t{10} << 20) << "the holder has not written yet";
+  shard_->ReleaseHold(7);
+  shard_->Housekeeping();
+  EXPECT_LE(log_promised_bytes_, kKeptBytesMax);
+  // What lies in the open batch is not given back.
+  const std::string value(300'000, 'v');
+  Set("a", value);
+  Set("b", value);
+  shard_->Housekeeping();
+  EXPECT_GE(log_promised_bytes_, 2 * value.size());
+  shard_->Seal();
+  const uint64_t written_bytes = batches_.back()->bytes.size();
+  shard_->Housekeeping();
+  EXPECT_GE(log_promised_bytes_, written_bytes);
+  EXPECT_LE(log_promised_bytes_, written_bytes + kKeptBytesMax);
+}
+
 TEST_F(ShardFixture, TheUncommittedWindowIsBounded) {
   const std::string value(kPartBytesMax, 'v');
   int written = 0;

@@ -46,9 +46,9 @@ class ShardThreadTest : public ShardFixture {
                        .gate = &gate_,
                        .submit = [thread](record::BatchRef) { thread->NoteSubmitted(); },
                        .committed_moved = {},
-                       .reserve_log =
+                       .reserve_log = [](uint64_t) { return true; },
+                       .return_log =
                            [](uint64_t) {
-                             return true;
                            }}));
     thread->SetLogRound([this](bool idle) { rounds_.push_back(idle); });
     EXPECT_EQ(::pipe(pipe_), 0);
