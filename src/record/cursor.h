@@ -52,6 +52,9 @@ class Cursor {
   uint32_t checksum() const {
     return base::LoadBe32(rest_.data() + kChecksumOffset);
   }
+  uint64_t digest_high() const {
+    return base::LoadBe64(rest_.data() + kDigestOffset);
+  }
   uint64_t timestamp_us() const {
     return base::LoadBe64(rest_.data() + kTimestampOffset);
   }

@@ -1,4 +1,6 @@
 // kvstored: a replicated in-memory key-value server.
+#include <malloc.h>
+
 #include <csignal>
 #include <cstdio>
 
@@ -90,5 +92,9 @@ int Main(int argc, char** argv) {
 }  // namespace kvstored::server
 
 int main(int argc, char** argv) {
+  // Batches, frames and slices of some hundred KiB come and go: from the heap they are pages that
+  // are there already, from mmap they would be faulted in and zeroed each time.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
   return kvstored::server::Main(argc, argv);
 }

@@ -282,9 +282,7 @@ class Shard {
       store::ChainRef chain;
       uint64_t offset = 0;
     };
-    static constexpr uint32_t kNotBegun = UINT32_MAX;
-    uint32_t range_bits = kNotBegun;  // the scan goes by ranges of so many leading digest bits
-    uint64_t scan = 0;                // digest where it goes on, in the range that it names
+    uint64_t scan = 0;  // digest where it goes on
     bool scanned = false;
     std::deque<Large> large;
     bool done() const {
@@ -329,6 +327,7 @@ class Shard {
   OpResult Yield();
   void NoteRemoval(const Digest& digest, Seq seq);
   void Prefetch(std::span<const record::Record> records) const;
+  void ExpectItems(uint64_t first_count, uint64_t last_digest_high);
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);

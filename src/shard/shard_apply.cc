@@ -3,6 +3,7 @@
 // with the log replayed over it, any number of times, gives the same state.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/endian.h"
@@ -55,7 +56,28 @@ void Shard::Prefetch(std::span<const record::Record> records) const {
   }
 }
 
+// A snapshot holds its items in the order of their digests, and these spread evenly: what part of
+// their space the first ones take tells how many there are.
+void Shard::ExpectItems(uint64_t first_count, uint64_t last_digest_high) {
+  constexpr uint64_t kSampleMin = 256;  // a smaller one errs by a tenth
+  if (store_.size() == 0 && first_count >= kSampleMin) {
+    const double part = std::ldexp(static_cast<double>(last_digest_high) + 1, -64);
+    store_.Expect(static_cast<uint64_t>(static_cast<double>(first_count) / part));
+  }
+}
+
 OpResult Shard::ApplyAll(std::span<const record::Record> records) {
+  if (store_.size() == 0) {
+    uint64_t count = 0;
+    uint64_t last = 0;
+    for (const record::Record& record : records) {
+      if ((record.flags & kRecordSnapshot) != 0 && record.op == RecordOp::kSet) {
+        ++count;
+        last = std::max(last, record.digest.high);
+      }
+    }
+    ExpectItems(count, last);
+  }
   while (!records.empty()) {
     const auto group = records.first(std::min(kGroupMax, records.size()));
     Prefetch(group);
@@ -259,6 +281,17 @@ void Shard::ForEachReceived(const std::function<void(const record::Cursor&)>& vi
 }
 
 OpResult Shard::ApplySnapshot(const record::Batch& batch) {
+  if (store_.size() == 0) {
+    uint64_t count = 0;
+    uint64_t last = 0;
+    for (record::Cursor cursor(batch.bytes); cursor.at_record(); cursor.Next()) {
+      if (cursor.op() == RecordOp::kSet) {
+        ++count;
+        last = std::max(last, cursor.digest_high());
+      }
+    }
+    ExpectItems(count, last);
+  }
   std::span<const uint8_t> left = batch.bytes;
   while (!left.empty()) {
     Group group;

@@ -3,7 +3,6 @@
 // (docs/protocol.md "Full sync"). Large values are read piece by piece from their pinned chain; the
 // link that gives them an effect is written only if the item is still the one that was read.
 #include <algorithm>
-#include <bit>
 
 #include "base/check.h"
 #include "base/endian.h"
@@ -14,44 +13,17 @@
 namespace kvstored::shard {
 namespace {
 
-// Items are sent range by range of the digest space, the ranges in bit-reversed order. In plain
-// order each of the reader's index segments would be filled from one end, every insertion walking
-// past all that came before: four times the cost. Inside a range the reader meets a warm segment.
-constexpr uint64_t kRangeItems = 256;
-constexpr uint32_t kRangeBitsMax = 16;
-
-uint32_t RangeBitsFor(uint64_t item_count) {
-  return std::min(static_cast<uint32_t>(std::bit_width(item_count / kRangeItems)), kRangeBitsMax);
-}
-
-uint64_t RangeOf(uint64_t digest_high, uint32_t range_bits) {
-  return range_bits == 0 ? 0 : digest_high >> (64 - range_bits);
-}
-
-// Counts from the highest bit down; 0 after the last range.
-uint64_t RangeAfter(uint64_t range, uint32_t range_bits) {
-  for (uint64_t bit = (uint64_t{1} << range_bits) >> 1; bit != 0; bit >>= 1) {
-    range ^= bit;
-    if ((range & bit) != 0) {
-      return range;
-    }
-  }
-  return 0;
-}
+// Items looked at together: their first lines are loaded side by side.
+constexpr uint32_t kScanItems = 32;
 
 struct SliceContext {
   Shard::SnapshotCursor* cursor = nullptr;
   record::Batch* batch = nullptr;
   const base::Digester* digester = nullptr;
-  uint64_t range = 0;
 };
 
 void VisitItem(void* context, const store::Item& item) {
   auto* slice = static_cast<SliceContext*>(context);
-  const Digest digest = slice->digester->Of(item.key());
-  if (RangeOf(digest.high, slice->cursor->range_bits) != slice->range) {
-    return;  // a bucket on the border: its own range has it
-  }
   if (item.is_chain()) {
     slice->cursor->large.push_back({.key = std::string(item.key()),
                                     .seq = item.seq(),
@@ -61,7 +33,7 @@ void VisitItem(void* context, const store::Item& item) {
     return;
   }
   record::Encode({.seq = item.seq(),
-                  .digest = digest,
+                  .digest = slice->digester->Of(item.key()),
                   .op = RecordOp::kSet,
                   .flags = kRecordSnapshot,
                   .expiry_ms = item.expiry_ms(),
@@ -136,10 +108,7 @@ record::BatchRef Shard::SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_by
   batch->last_seq = applied_;
   batch->committed = committed();
   batch->clock_us = now_us_;
-  if (cursor->range_bits == SnapshotCursor::kNotBegun) {
-    cursor->range_bits = RangeBitsFor(store_.counters().item_count);
-  }
-  const uint32_t bits = cursor->range_bits;
+  batch->bytes.reserve(budget_bytes + budget_bytes / 8);
   SliceContext context{.cursor = cursor, .batch = batch.get(), .digester = options_.digester};
   while (batch->bytes.size() < budget_bytes && !cursor->done()) {
     if (!cursor->large.empty()) {
@@ -152,13 +121,8 @@ record::BatchRef Shard::SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_by
       }
       cursor->large.pop_front();
     } else {
-      context.range = RangeOf(cursor->scan, bits);
-      cursor->scan = store_.Scan(cursor->scan, 16, VisitItem, &context);
-      if (cursor->scan == 0 || RangeOf(cursor->scan, bits) != context.range) {
-        const uint64_t next_range = RangeAfter(context.range, bits);
-        cursor->scanned = next_range == 0;
-        cursor->scan = cursor->scanned ? 0 : next_range << (64 - bits);
-      }
+      cursor->scan = store_.Scan(cursor->scan, kScanItems, VisitItem, &context);
+      cursor->scanned = cursor->scan == 0;
     }
   }
   return batch;

@@ -36,6 +36,15 @@ uint32_t BucketsFor(uint32_t count) {
   return BucketsOfSlot(SegmentBytes(std::min(buckets, kBucketCountMax)));
 }
 
+// What a segment of `depth` is until its first entry comes.
+uint64_t EmptyWord(uint32_t depth) {
+  Segment empty;
+  empty.head = const_cast<SegmentHead*>(kEmptySegment);
+  empty.bucket_count = 1;
+  empty.depth = depth;
+  return empty.Pack();
+}
+
 uint32_t LargerBuckets(uint32_t bucket_count) {
   const size_t bytes = SegmentBytes(bucket_count);
   return BucketsOfSlot(bytes + std::max(bytes / 8, kBucketBytes));
@@ -73,11 +82,7 @@ class SegmentFiller {
 }  // namespace
 
 Index::Index(memory::SlabAllocator* slabs, const base::Digester* digester)
-    : slabs_(slabs), digester_(digester) {
-  Segment empty;
-  empty.head = const_cast<SegmentHead*>(kEmptySegment);
-  empty.bucket_count = 1;
-  root_ = empty.Pack();
+    : slabs_(slabs), digester_(digester), root_(EmptyWord(0)) {
 }
 
 bool Index::IsEmptySegment(const Segment& segment) {
@@ -185,7 +190,7 @@ void Index::Erase(uint64_t high, const EntryPlace& place) {
 bool Index::MakeRoom(uint64_t high, const Segment& full) {
   if (IsEmptySegment(full)) {
     Segment first;
-    if (!NewSegment(1, 0, 0, &first)) {
+    if (!NewSegment(first_buckets_, full.depth, 0, &first)) {
       return false;
     }
     SetWords(high, first);
@@ -279,24 +284,50 @@ bool Index::Split(uint64_t high, const Segment& from) {
 
 // Copies words, not entries: 8 bytes for some thousand items. At most a chunk.
 bool Index::DoubleDirectory() {
-  if (depth_ == kDepthMax) {
-    return false;
-  }
-  static_assert((sizeof(uint64_t) << kDepthMax) == kChunkBytes);
-  const size_t bytes = sizeof(uint64_t) << (depth_ + 1);
-  uint64_t* const words = static_cast<uint64_t*>(
-      bytes <= memory::kSlotBytesMax ? slabs_->Allocate(bytes) : slabs_->AllocateChunk());
+  uint64_t* const words = depth_ == kDepthMax ? nullptr : NewDirectory(depth_ + 1);
   if (words == nullptr) {
     return false;
   }
   for (uint64_t i = 0; i < uint64_t{1} << (depth_ + 1); ++i) {
     words[i] = directory()[i / 2];
   }
-  counters_.bytes += bytes <= memory::kSlotBytesMax ? memory::SlotBytes(bytes) : kChunkBytes;
   FreeDirectory(words_, depth_);
   words_ = words;
   ++depth_;
   return true;
+}
+
+uint64_t* Index::NewDirectory(uint32_t depth) {
+  static_assert((sizeof(uint64_t) << kDepthMax) == kChunkBytes);
+  const size_t bytes = sizeof(uint64_t) << depth;
+  const bool is_slot = bytes <= memory::kSlotBytesMax;
+  void* const words = is_slot ? slabs_->Allocate(bytes) : slabs_->AllocateChunk();
+  if (words != nullptr) {
+    counters_.bytes += is_slot ? memory::SlotBytes(bytes) : kChunkBytes;
+  }
+  return static_cast<uint64_t*>(words);
+}
+
+void Index::Expect(uint64_t item_count) {
+  if (depth_ != 0 || root_ != EmptyWord(0)) {
+    return;
+  }
+  // A sixteenth more than the share of a segment: the digests spread, and the count is a guess.
+  const uint64_t wanted = item_count + item_count / 16;
+  const uint64_t segment_max = CountMax(kBucketCountMax) * 4 / 5;
+  uint32_t depth = 0;
+  while (depth < kDepthMax && wanted >> depth > segment_max) {
+    ++depth;
+  }
+  if (depth != 0) {
+    words_ = NewDirectory(depth);
+    if (words_ == nullptr) {
+      return;
+    }
+    std::fill_n(words_, uint64_t{1} << depth, EmptyWord(depth));
+    depth_ = depth;
+  }
+  first_buckets_ = BucketsFor(static_cast<uint32_t>(std::min(wanted >> depth, segment_max)));
 }
 
 void Index::FreeDirectory(uint64_t* words, uint32_t depth) {
@@ -340,6 +371,7 @@ void Index::Swap(Index* other) {
   std::swap(root_, other->root_);
   std::swap(words_, other->words_);
   std::swap(depth_, other->depth_);
+  std::swap(first_buckets_, other->first_buckets_);
   std::swap(dismantle_bucket_, other->dismantle_bucket_);
   std::swap(dismantle_high_, other->dismantle_high_);
   std::swap(dismantle_done_, other->dismantle_done_);

@@ -43,6 +43,11 @@ class Index {
     const Segment segment = SegmentAt(high);
     base::FetchLine(segment.bucket(segment.HomeOf(segment.TagOf(high))));
   }
+  // So many items will come: the index is laid out for them, which spares most of its growth, and
+  // lets them come in the order of their digests (else each segment is filled from one end, and
+  // every insertion walks past all that came before). Only while it is empty; more or fewer may
+  // come, and without memory nothing happens.
+  void Expect(uint64_t item_count);
   // Second step, when the line of Prefetch has come: the items that Find would compare, and the
   // bucket where it would go on.
   void PrefetchItems(uint64_t high) const;
@@ -104,6 +109,7 @@ class Index {
   bool Resize(uint64_t high, const Segment& from, uint32_t bucket_count);
   bool Split(uint64_t high, const Segment& from);
   bool DoubleDirectory();
+  uint64_t* NewDirectory(uint32_t depth);
   void FreeDirectory(uint64_t* words, uint32_t depth);
   void NoteMoved(uint64_t count) {
     counters_.moved_max = count > counters_.moved_max ? count : counters_.moved_max;
@@ -114,6 +120,7 @@ class Index {
   uint64_t root_;              // the directory while depth_ is 0
   uint64_t* words_ = nullptr;  // 1 << depth_ words, or null
   uint32_t depth_ = 0;
+  uint32_t first_buckets_ = 1;  // of a segment that replaces the shared empty one
   uint32_t dismantle_bucket_ = 0;
   uint64_t dismantle_high_ = 0;
   bool dismantle_done_ = false;
@@ -179,6 +186,7 @@ bool Index::Dismantle(uint32_t budget, FreeItem free_item) {
   FreeDirectory(words_, depth_);
   words_ = nullptr;
   depth_ = 0;
+  first_buckets_ = 1;
   root_ = empty.root_;
   dismantle_done_ = false;
   return false;

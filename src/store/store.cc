@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/fetch_line.h"
 #include "store/store_impl.h"
 
 namespace kvstored::store {
@@ -72,6 +73,10 @@ bool Store::Erase(const Key& key) {
   return impl_->Erase(key);
 }
 
+void Store::Expect(uint64_t item_count) {
+  impl_->index.Expect(item_count);
+}
+
 void Store::Clear() {
   impl_->Clear();
 }
@@ -82,9 +87,14 @@ ChainBuilder Store::NewChain(uint64_t total_bytes) {
 
 uint64_t Store::Scan(uint64_t cursor, uint32_t count,
                      void (*visit)(void* context, const Item& item), void* context) const {
+  uint32_t fetched_count = 0;
   uint32_t seen_count = 0;
   const uint32_t wanted_count = std::max(count, 1u);
   const uint32_t bucket_budget = wanted_count < (1u << 27) ? wanted_count * 16 : UINT32_MAX;
+  impl_->index.Walk(cursor, bucket_budget, [&](Entry entry) {
+    base::FetchLine(EntryItem(entry));
+    return ++fetched_count < wanted_count;
+  });
   // Asked per bucket: a bucket is visited whole.
   return impl_->index.Walk(cursor, bucket_budget, [&](Entry entry) {
     visit(context, *EntryItem(entry));

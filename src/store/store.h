@@ -62,6 +62,8 @@ class Store {
   OpResult SetExpiry(const Key& key, uint64_t expiry_ms, Seq seq);
   // True if it was there.
   bool Erase(const Key& key);
+  // So many items will come, perhaps in the order of their digests. See Index::Expect.
+  void Expect(uint64_t item_count);
   // Empties the store at once for every reader; memory comes back in bounded steps by Tick().
   void Clear();
 

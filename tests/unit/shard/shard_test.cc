@@ -323,7 +323,6 @@ TEST_F(ShardFixture, ASnapshotBesideWritesGivesTheSameState) {
   EXPECT_GT(round, 10);
 }
 
-// The scan goes by ranges of the digest space whose borders fall inside buckets.
 TEST_F(ShardFixture, ASnapshotHoldsEachItemOnce) {
   for (const int count : {0, 1, 255, 256, 20'000}) {
     for (int i = 0; i < count; ++i) {

@@ -160,6 +160,56 @@ TEST(IndexTest, NoOperationMovesMoreThanASegment) {
   }
 }
 
+// What a full sync and a checkpoint do: items in the order of their digests.
+TEST(IndexTest, ExpectedItemsNeedNoGrowth) {
+  for (const uint32_t count : {1u, 300u, 3'000u, 4'000u, 50'000u}) {
+    StoreFixture fixture;
+    std::vector<std::pair<uint64_t, std::string>> keys;
+    for (uint32_t i = 0; i < count; ++i) {
+      std::string key = "key:" + std::to_string(i);
+      const uint64_t high = fixture.KeyOf(key).digest.high;
+      keys.emplace_back(high, std::move(key));
+    }
+    std::sort(keys.begin(), keys.end());
+    fixture.store().Expect(count);
+    Seq seq = 0;
+    for (const auto& [high, key] : keys) {
+      ASSERT_EQ(fixture.Put(key, "v", 0, ++seq), OpResult::kOk);
+    }
+    EXPECT_EQ(fixture.store().counters().segment_splits, 0u) << count;
+    EXPECT_EQ(fixture.store().counters().moved_max, 0u) << count;
+    EXPECT_LE(fixture.store().counters().index_bytes, 20u * count + 256) << count;
+    uint32_t seen_count = 0;
+    ScanAll(fixture.store(), 10, [&](const Item&) { ++seen_count; });
+    EXPECT_EQ(seen_count, count);
+    for (const auto& [high, key] : keys) {
+      ASSERT_NE(fixture.Find(key), nullptr);
+    }
+  }
+}
+
+TEST(IndexTest, MoreOrFewerThanExpectedMayCome) {
+  StoreFixture fixture;
+  fixture.store().Expect(20'000);
+  for (uint32_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(fixture.Put("few:" + std::to_string(i), "v", 0, i + 1), OpResult::kOk);
+  }
+  std::set<std::string> keys;
+  ScanAll(fixture.store(), 10, [&](const Item& item) { keys.emplace(item.key()); });
+  EXPECT_EQ(keys.size(), 100u);
+  EXPECT_NE(fixture.store().Random(uint64_t{1} << 63), nullptr);
+  fixture.store().Expect(5);  // too late: nothing happens
+  for (uint32_t i = 0; i < 60'000; ++i) {
+    ASSERT_EQ(fixture.Put("many:" + std::to_string(i), "v", 0, i + 1), OpResult::kOk);
+  }
+  EXPECT_EQ(fixture.store().size(), 60'100u);
+  EXPECT_GT(fixture.store().counters().segment_splits, 0u);
+  ASSERT_NE(fixture.Find("few:7"), nullptr);
+  fixture.store().Clear();
+  fixture.DrainStore();
+  EXPECT_EQ(fixture.store().counters().index_bytes, 0u);
+}
+
 TEST(IndexTest, BytesAnItem) {
   StoreFixture fixture;
   constexpr uint64_t kItemCount = 1'000'000;
