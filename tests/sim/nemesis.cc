@@ -206,6 +206,9 @@ void Nemesis::PromoteLongest() {
   std::pair<uint32_t, Seq> longest_end;
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
+    if (node.is_up() && !node.node->core()->identity->has_data_set()) {
+      continue;  // a new disk: nothing is there that could be lost
+    }
     if (!node.is_up() || node.node->core()->gate.loading.load() || node.stopping ||
         node.meta().role == Role::kPrimary || IsCandidate(node)) {
       return;
@@ -222,6 +225,9 @@ void Nemesis::PromoteLongest() {
       longest = &node;
       longest_end = end;
     }
+  }
+  if (longest == nullptr) {
+    return;
   }
   cluster_->Count("promoted_with_accept_loss");
   cluster_->Control(longest, {"promote", "accept-loss"});
