@@ -50,6 +50,7 @@ struct NodeFacts {
   Role role = Role::kReplica;
   bool serving = false;  // a primary whose epoch is open
   bool promotable = false;
+  bool opening_epoch = false;  // being promoted, or a restarted primary past its questions (P19)
   uint32_t shard_count = 0;
   uint32_t promised = 0;  // follows nobody whose newest epoch number is lower (P17)
   uint16_t front_port = 0;

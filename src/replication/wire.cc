@@ -47,6 +47,7 @@ void FactsFields(A& a, S& s) {
   a(s.role);
   a(s.serving);
   a(s.promotable);
+  a(s.opening_epoch);
   a(s.shard_count);
   a(s.promised);
   a(s.front_port);

@@ -25,6 +25,7 @@ NodeFacts Roles::Facts() {
   facts.role = meta.role;
   facts.serving = core_->gate.writable.load(std::memory_order_relaxed);
   facts.promotable = meta.promotable;
+  facts.opening_epoch = opening_epoch_;
   facts.shard_count = core_->shard_count();
   facts.promised = meta.promise;
   facts.front_port = core_->config.Get()->server.port;

@@ -68,7 +68,7 @@ class Roles : public replication::NodeState {
   void AddCut(Operation* operation);
   // P25: what is submitted without a reservation waits for a full disk instead of failing on it.
   Progress AwaitRoom(bool for_cut);
-  Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss) const;
+  Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss);
   absl::Status MayPromote(bool accept_loss) const;
   absl::Status PersistPromotion(std::optional<uint32_t> ack_replicas);
   replication::MemberSet MembersFromMeta() const;
@@ -83,6 +83,8 @@ class Roles : public replication::NodeState {
   bool busy_ = false;  // a role change is under way
   // It only asks so far: an operator may send this node elsewhere instead of waiting for answers.
   bool consulting_ = false;
+  // Told to all who ask: another node must not open one beside it.
+  bool opening_epoch_ = false;
   std::vector<std::string> unannounced_;
   int64_t announce_us_ = 0;
   bool announcing_ = false;

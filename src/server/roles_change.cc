@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
+#include "server/promotion_check.h"
 #include "server/roles.h"
 
 namespace kvstored::server {
@@ -11,37 +12,15 @@ namespace kvstored::server {
 using replication::PeerAnswer;
 using replication::PeerQuestion;
 
-Progress Roles::CheckPeers(const std::vector<PeerAnswer>& answers, bool accept_loss) const {
-  const std::vector<replication::EpochEntry> own =
-      ToReplication(core_->identity->manifest().epochs);
-  const log::Meta meta = core_->identity->meta();
-  for (const PeerAnswer& answer : answers) {
-    if (!answer.status.ok() || answer.facts.data_set_id != meta.data_set || accept_loss) {
-      continue;
-    }
-    const replication::NodeFacts& peer = answer.facts;
-    if (peer.epochs.size() > own.size() && replication::ContainsNewestOf(peer.epochs, own)) {
-      return Progress::Failed(absl::FailedPreconditionError(
-          absl::StrFormat("%s knows a newer epoch (%d); promote that node or follow it",
-                          answer.address, peer.epochs.back().epoch.number)));
-    }
-    // Who may be promoted holds all that was acknowledged, so what others have beyond is worth less
-    // than a promotion that nobody is refused: of two nodes that each have a longer shard, the one
-    // with more records in all may go on.
-    Seq here = 0;
-    Seq there = 0;
-    for (ShardId shard = 0; shard < core_->shard_count() && shard < peer.ends.size(); ++shard) {
-      here += core_->log()->appended(shard);
-      there += peer.ends[shard].end;
-    }
-    if (peer.epochs == own && there > here) {
-      return Progress::Failed(absl::FailedPreconditionError(absl::StrFormat(
-          "%s has a longer log (%d records, here %d); promote that node, or demote it first if it "
-          "is the primary",
-          answer.address, there, here)));
-    }
+Progress Roles::CheckPeers(const std::vector<PeerAnswer>& answers, bool accept_loss) {
+  const replication::NodeFacts own = Facts();
+  if (const absl::Status judged = JudgePromotion(own, answers, accept_loss); !judged.ok()) {
+    return Progress::Failed(judged);
   }
-  return Progress::Done();
+  // P15: the new epoch's number is above all that was heard of.
+  const uint32_t highest = HighestEpochOf(own.data_set_id, answers);
+  return Progress::From(core_->identity->Update(
+      [&](log::Meta* meta) { meta->highest_epoch = std::max(meta->highest_epoch, highest); }));
 }
 
 absl::Status Roles::MayPromote(bool accept_loss) const {
@@ -91,8 +70,10 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
     return;
   }
   busy_ = true;
+  opening_epoch_ = true;
   auto operation = std::make_shared<Operation>("promote", [this, done](const absl::Status& status) {
     busy_ = false;
+    opening_epoch_ = false;
     const log::Meta now = core_->identity->meta();
     if (!status.ok() && now.role == Role::kReplica && !now.primary_address.empty() &&
         !core_->replication->follow_status().active) {

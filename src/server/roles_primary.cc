@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "log/txn_cut.h"
+#include "server/promotion_check.h"
 #include "server/roles.h"
 
 namespace kvstored::server {
@@ -41,6 +42,7 @@ void Roles::StartPrimary() {
   auto operation = std::make_shared<Operation>("consult members", [this](const absl::Status& s) {
     busy_ = false;
     consulting_ = false;
+    opening_epoch_ = false;
     if (!s.ok() && !core_->restart_wanted.load(std::memory_order_relaxed)) {
       StepDown(s);
     }
@@ -60,6 +62,7 @@ void Roles::StartPrimary() {
   operation->Then([this, consultation] { return AskMembers(consultation.get()); });
   operation->Then([this] {
     consulting_ = false;
+    opening_epoch_ = true;
     return Progress::Done();
   });
   operation->Then([this, consultation] { return FetchTails(consultation.get()); });
@@ -122,6 +125,12 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
       return Progress::Again();
     }
   }
+  for (const PeerAnswer& answer : consultation->answers) {
+    if (answer.status.ok() && answer.facts.opening_epoch && answer.facts.store_id != meta.store &&
+        answer.facts.data_set_id == meta.data_set) {
+      return Progress::Again();  // what comes of it is to be followed, or to be alarmed about
+    }
+  }
   std::vector<PeerAnswer> members;
   for (const log::Member& member : meta.members) {
     const auto found = std::find_if(consultation->answers.begin(), consultation->answers.end(),
@@ -153,12 +162,8 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
     members.push_back(*found);
   }
   // P15: whoever answered follows no epoch below what it has seen or promised.
-  uint32_t highest = meta.highest_epoch;
-  for (const PeerAnswer& answer : consultation->answers) {
-    if (answer.status.ok() && answer.facts.data_set_id == meta.data_set) {
-      highest = std::max(highest, answer.facts.promised);
-    }
-  }
+  const uint32_t highest =
+      std::max(meta.highest_epoch, HighestEpochOf(meta.data_set, consultation->answers));
   consultation->answers = std::move(members);
   return Progress::From(
       core_->identity->Update([&](log::Meta* changed) { changed->highest_epoch = highest; }));

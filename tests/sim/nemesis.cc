@@ -173,18 +173,20 @@ std::vector<SimNode*> Nemesis::LeaveOthersOut(SimNode* promoted, uint64_t ack_re
 // one is told to go on alone, the other one then joins it.
 void Nemesis::DropForkedMembers() {
   SimNode* newest = nullptr;
+  uint32_t highest = 0;
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
     if (!node.is_up() || node.stopping) {
       return;
     }
+    highest = std::max(highest, NewestEpoch(node));
     if (node.meta().role == Role::kPrimary &&
         (newest == nullptr || NewestEpoch(node) > NewestEpoch(*newest))) {
       newest = &node;
     }
   }
-  if (newest == nullptr) {
-    return;
+  if (newest == nullptr || NewestEpoch(*newest) < highest) {
+    return;  // a replica has a newer history: that one is to be promoted
   }
   for (const log::Member& member : newest->meta().members) {
     for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
@@ -203,14 +205,19 @@ void Nemesis::DropForkedMembers() {
 // with the longest history lacks nothing.
 void Nemesis::PromoteLongest() {
   SimNode* longest = nullptr;
+  std::vector<const SimNode*> primaries;
   std::pair<uint32_t, Seq> longest_end;
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
     if (node.is_up() && !node.node->core()->identity->has_data_set()) {
       continue;  // a new disk: nothing is there that could be lost
     }
+    if (node.is_up() && node.meta().role == Role::kPrimary) {
+      primaries.push_back(&node);
+      continue;
+    }
     if (!node.is_up() || node.node->core()->gate.loading.load() || node.stopping ||
-        node.meta().role == Role::kPrimary || IsCandidate(node)) {
+        IsCandidate(node)) {
       return;
     }
     const server::NodeCore* core = node.node->core();
@@ -228,6 +235,13 @@ void Nemesis::PromoteLongest() {
   }
   if (longest == nullptr) {
     return;
+  }
+  for (const SimNode* primary : primaries) {
+    // Unless it was left behind with a history of its own, it is the one to go on.
+    if (NewestEpoch(*primary) >= NewestEpoch(*longest) ||
+        replication::ContainsNewestOf(Epochs(*longest), Epochs(*primary))) {
+      return;
+    }
   }
   cluster_->Count("promoted_with_accept_loss");
   cluster_->Control(longest, {"promote", "accept-loss"});

@@ -17,6 +17,7 @@ NodeFacts SomeFacts() {
   NodeFacts facts;
   facts.store_id.bytes.fill(3);
   facts.data_set_id.bytes.fill(4);
+  facts.opening_epoch = true;
   facts.shard_count = 2;
   facts.epochs = {{{1, 0x1234}, {1, 1}}, {{4, 0x9999}, {100, 200}}};
   facts.ends = {{120, 5}, {250, 6}};
