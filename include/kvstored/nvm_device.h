@@ -57,7 +57,9 @@ class NvmDevice {
   // a name; between two directories it may be found under both names, so a start must be able to
   // meet `from` again. After an error reads may see the new name although a crash could still take
   // it back: it counts like an error of Persist. Handles stay with the file, not with the name.
-  // Files only: a directory with all it holds is published by a file that names it.
+  // A directory with all it holds is renamed inside its own directory, to a name that nobody has; a
+  // crash leaves it under one of the two. What it holds becomes no more persistent than it was, so
+  // a new one is published by a file that names it.
   [[nodiscard]] virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // Removes a file, or a directory with all it holds; persistent on return. Absent is OK. A crash
   // inside the call leaves any part of the tree, and the directories above what it left.

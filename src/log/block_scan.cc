@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "log/damage.h"
 
 namespace kvstored::log {
 namespace {
@@ -29,7 +30,7 @@ absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t sh
                           block.header.payload_bytes <= kBlockPayloadMax &&
                           offset + at + BlockBytes(block.header.payload_bytes) <= blocks_end;
     if (!is_block) {
-      return absl::DataLossError(absl::StrFormat("bad block at offset %d", offset + at));
+      return DamageError(absl::StrFormat("bad block at offset %d", offset + at));
     }
     const uint64_t total = BlockBytes(block.header.payload_bytes);
     if (at + total > result.bytes.size()) {
@@ -42,7 +43,7 @@ absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t sh
     at += total;
   }
   if (at == 0) {
-    return absl::DataLossError(absl::StrFormat("bad block at offset %d", offset));
+    return DamageError(absl::StrFormat("bad block at offset %d", offset));
   }
   result.next_offset = offset + at;
   return result;

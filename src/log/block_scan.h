@@ -23,7 +23,7 @@ struct Blocks {
 };
 
 // Whole blocks from `offset` (a block's start) on, at least one. Every byte up to blocks_end
-// belongs to a block: kDataLoss names the offset where that is not so.
+// belongs to a block: IsDamage names the offset where that is not so.
 absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t shard_count,
                                   uint64_t offset, uint64_t blocks_end, Blocks reuse = {});
 

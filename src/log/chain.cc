@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "log/damage.h"
 #include "log/frame_scan.h"
 
 namespace kvstored::log {
@@ -76,7 +77,7 @@ absl::Status CheckTornHeader(const RecoveryOptions& options, const Candidate& ca
   KVS_ASSIGN_OR_RETURN(const TailClaim claim,
                        SearchTail(candidate.file.get(), std::nullopt, kSegmentHeaderBytes, limit));
   if (claim.persisted.segment >= number) {
-    return absl::DataLossError(
+    return DamageError(
         absl::StrFormat("%s/%s: the segment header at offset 0 is damaged, and records of every "
                         "shard follow it; %s",
                         options.device->Describe(), candidate.name, DamageRemedy()));
@@ -88,8 +89,8 @@ absl::Status CheckTornHeader(const RecoveryOptions& options, const Candidate& ca
 
 std::string DamageRemedy() {
   return "restore the file from a copy, or give this node's copy up: move its data directory away "
-         "and "
-         "start it with replication.primary = the address of a node that has the data";
+         "and start it with replication.primary = the address of a node that has the data (a "
+         "replica does the like by itself with recovery.on_damage = \"rejoin\")";
 }
 
 absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {

@@ -96,7 +96,7 @@ class CheckpointWriter {
 class CheckpointReader {
  public:
   // The newest published checkpoint; null if there is none. Removes abandoned temporary files.
-  // kDataLoss names the file and what to do.
+  // IsDamage names the file and what to do.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenNewest(NvmDevice* device,
                                                                       const std::string& directory,
                                                                       const Id128& data_set);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
+#include "log/damage.h"
 
 namespace kvstored::log {
 namespace {
@@ -55,7 +56,7 @@ void EncodeStart(uint64_t magic, uint64_t incarnation, const CheckpointFacts& fa
 absl::Status CheckStart(uint64_t magic, std::span<const uint8_t> bytes, const char* what) {
   if (base::LoadBe64(bytes.data()) != magic ||
       base::LoadBe32(bytes.data() + kCheckpointCrcOffset) != CrcOf(bytes)) {
-    return absl::DataLossError(absl::StrFormat("its %s is damaged", what));
+    return DamageError(absl::StrFormat("its %s is damaged", what));
   }
   const uint32_t version = base::LoadBe32(bytes.data() + kCheckpointVersionOffset);
   if (version != kCheckpointVersion) {
@@ -66,7 +67,7 @@ absl::Status CheckStart(uint64_t magic, std::span<const uint8_t> bytes, const ch
   }
   const uint32_t shard_count = base::LoadBe32(bytes.data() + kCheckpointShardCountOffset);
   if (shard_count == 0 || shard_count > kShardCountMax) {
-    return absl::DataLossError(absl::StrFormat("its %s names %d shards", what, shard_count));
+    return DamageError(absl::StrFormat("its %s names %d shards", what, shard_count));
   }
   return absl::OkStatus();
 }
@@ -147,7 +148,7 @@ absl::Status DecodeCheckpointFooter(std::span<const uint8_t, kCheckpointFooterBy
       base::LoadBe64(p + kCheckpointNumberOffset) != facts->number ||
       base::LoadBe64(p + kCheckpointFileBytesOffset) != facts->file_bytes ||
       base::LoadBe32(p + kCheckpointShardCountOffset) != facts->shards.size()) {
-    return absl::DataLossError("its footer belongs to another file, or the file was cut");
+    return DamageError("its footer belongs to another file, or the file was cut");
   }
   facts->newest_timestamp_us = base::LoadBe64(p + kCheckpointTimestampOffset);
   for (size_t s = 0; s < facts->shards.size(); ++s) {

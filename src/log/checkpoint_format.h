@@ -36,7 +36,7 @@ void EncodeBlockHeader(const BlockHeader& header, uint8_t* out);
 
 void EncodeCheckpointHeader(const CheckpointFacts& facts, uint64_t incarnation,
                             std::span<uint8_t, kCheckpointHeaderBytes> out);
-// kFailedPrecondition: a newer version; kDataLoss: damaged. Fills number, data set and start seqs.
+// kFailedPrecondition: a newer version; IsDamage: damaged. Fills number, data set and start seqs.
 absl::Status DecodeCheckpointHeader(std::span<const uint8_t, kCheckpointHeaderBytes> bytes,
                                     CheckpointFacts* facts, uint64_t* incarnation);
 

@@ -8,6 +8,7 @@
 #include "log/chain.h"
 #include "log/checkpoint.h"
 #include "log/checkpoint_format.h"
+#include "log/damage.h"
 #include "log/replay_shard.h"
 
 namespace kvstored::log {
@@ -15,10 +16,10 @@ namespace {
 
 absl::Status Named(const std::string& path, const absl::Status& status) {
   std::string text = absl::StrFormat("checkpoint %s: %s", path, std::string(status.message()));
-  if (absl::IsDataLoss(status)) {
+  if (IsDamage(status)) {
     text += "; " + DamageRemedy();
   }
-  return absl::Status(status.code(), text);
+  return Reworded(status, text);
 }
 
 absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_count,
@@ -30,11 +31,11 @@ absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_
     }
     const absl::Status status = PayloadIsWhole(block)
                                     ? replay.Add(block.payload, 0, UINT64_MAX)
-                                    : absl::DataLossError("checksum of the block is wrong");
+                                    : DamageError("checksum of the block is wrong");
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrFormat("block at offset %d (shard %d): %s", block.header.offset,
-                                          shard, std::string(status.message())));
+      return Reworded(
+          status, absl::StrFormat("block at offset %d (shard %d): %s", block.header.offset, shard,
+                                  std::string(status.message())));
     }
     *record_count += block.header.record_count;
   }
@@ -73,9 +74,8 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::OpenFile(
   const uint64_t size_bytes = reader->file_->size_bytes();
   reader->facts_.file_bytes = size_bytes;
   if (size_bytes < kCheckpointHeaderBytes + kCheckpointFooterBytes) {
-    return Named(reader->name_,
-                 absl::DataLossError(absl::StrFormat("it was cut to %d bytes, at offset %d",
-                                                     size_bytes, size_bytes)));
+    return Named(reader->name_, DamageError(absl::StrFormat("it was cut to %d bytes, at offset %d",
+                                                            size_bytes, size_bytes)));
   }
   std::array<uint8_t, kCheckpointHeaderBytes> header;
   KVS_RETURN_IF_ERROR(reader->file_->Read(0, header));
@@ -125,7 +125,7 @@ absl::Status CheckpointReader::Replay(uint32_t thread_count, RecoverySink* sink)
   }
   for (size_t s = 0; s < shard_count; ++s) {
     if (record_counts[s] != facts_.shards[s].record_count) {
-      return Named(name_, absl::DataLossError(absl::StrFormat(
+      return Named(name_, DamageError(absl::StrFormat(
                               "shard %d has %d records, its footer (offset %d) counts %d", s,
                               record_counts[s], blocks_end_, facts_.shards[s].record_count)));
     }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "log/damage.h"
 
 namespace kvstored::log {
 namespace {
@@ -34,11 +35,12 @@ absl::Status SaveText(NvmDevice* device, const std::string& name, const std::str
 
 absl::StatusOr<json> LoadText(NvmDevice* device, const std::string& name, const std::string& kind) {
   const std::string path = device->Describe() + "/" + name;
-  const auto damaged = [&path](const std::string& what) {
-    return absl::DataLossError(absl::StrFormat(
+  const auto damaged = [&path, &kind](const std::string& what) {
+    return DamageError(absl::StrFormat(
         "%s is damaged (%s); restore it from a copy, or empty the data directory and let this node "
-        "join as a replica",
-        path, what));
+        "join as a replica%s",
+        path, what,
+        kind == "meta" ? "" : " (a replica does the like with recovery.on_damage = \"rejoin\")"));
   };
   KVS_ASSIGN_OR_RETURN(const std::unique_ptr<NvmFile> file, device->Open(name));
   if (file->size_bytes() > kMetaBytesMax) {
@@ -150,7 +152,7 @@ absl::Status Check(const Fields& fields, const std::string& path) {
   if (fields.bad().empty()) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(
+  return DamageError(
       absl::StrFormat("%s: field \"%s\" is absent or of a wrong form", path, fields.bad()));
 }
 

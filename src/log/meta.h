@@ -42,7 +42,7 @@ struct Meta {
 
 inline constexpr char kMetaName[] = "meta";
 
-// kNotFound: a new data directory. kDataLoss: damaged; names the file and what to do.
+// kNotFound: a new data directory. IsDamage: damaged; names the file and what to do.
 absl::StatusOr<Meta> LoadMeta(NvmDevice* device);
 // Persistent and published on OK.
 absl::Status SaveMeta(NvmDevice* device, const Meta& meta);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "log/chain.h"
+#include "log/damage.h"
 #include "log/frame_scan.h"
 #include "log/reader.h"
 #include "log/txn_cut.h"
@@ -69,9 +70,9 @@ absl::Status RecoveryScan::DamageAt(const Segment& segment, uint64_t offset,
       is_readable ? absl::StrFormat("shard %d, records from seq %d", header.shard, header.first_seq)
                   : absl::StrFormat("after shard %d, seq %d", last_shard_,
                                     result_.shards[last_shard_].last_seq);
-  return absl::DataLossError(absl::StrFormat("%s/%s: damaged at offset %d (%s): %s; %s",
-                                             options_.device->Describe(), segment.name, offset,
-                                             place, what, DamageRemedy()));
+  return DamageError(absl::StrFormat("%s/%s: damaged at offset %d (%s): %s; %s",
+                                     options_.device->Describe(), segment.name, offset, place, what,
+                                     DamageRemedy()));
 }
 
 absl::Status RecoveryScan::CheckStart(const Chain& chain) {
@@ -81,7 +82,7 @@ absl::Status RecoveryScan::CheckStart(const Chain& chain) {
     shard.start_seq = chain.segments.empty() ? needed : chain.segments.front().header.start_seqs[s];
     shard.last_seq = shard.start_seq;
     if (shard.start_seq > needed) {
-      return absl::DataLossError(absl::StrFormat(
+      return DamageError(absl::StrFormat(
           "%s/%s: shard %d: records %d to %d are missing: %s; %s", options_.device->Describe(),
           options_.directory, s, needed + 1, shard.start_seq,
           chain.break_reason.empty() ? "the log begins later" : chain.break_reason,
@@ -245,7 +246,7 @@ absl::Status RecoveryScan::Finish() {
     shard.whole_txn_seq = whole[s];
     shard.open_run_first = txns_.OpenRunFirst(static_cast<ShardId>(s));
     if (!options_.checkpoint_end.empty() && shard.last_seq < options_.checkpoint_end[s]) {
-      return absl::DataLossError(
+      return DamageError(
           absl::StrFormat("%s/%s: shard %d ends at seq %d, before its checkpoint's end at seq %d: "
                           "the newest part of "
                           "the log is missing; %s",

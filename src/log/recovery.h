@@ -64,7 +64,7 @@ struct RecoveryOptions {
 
 class Recovery {
  public:
-  // Reads and verifies everything. kDataLoss names file, offset, shard, seq and remedy;
+  // Reads and verifies everything. IsDamage names file, offset, shard, seq and remedy;
   // kFailedPrecondition: another data set, another shard count, or a newer format.
   static absl::StatusOr<std::unique_ptr<Recovery>> Scan(RecoveryOptions options);
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/parallel.h"
 #include "log/chain.h"
+#include "log/damage.h"
 #include "log/frame_scan.h"
 #include "log/recovery.h"
 #include "log/replay_shard.h"
@@ -18,8 +19,7 @@ absl::Status ShardReplay::Add(std::span<const uint8_t> bytes, Seq above, Seq up_
     size_t size_bytes = 0;
     record::Record record;
     if (record::Decode(bytes, &record, &size_bytes) != record::DecodeResult::kOk) {
-      return absl::DataLossError(
-          absl::StrFormat("shard %d: a record's own checksum is wrong", shard_));
+      return DamageError(absl::StrFormat("shard %d: a record's own checksum is wrong", shard_));
     }
     bytes = bytes.subspan(size_bytes);
     if (record.seq > above && record.seq <= up_to) {
@@ -69,6 +69,7 @@ class ChunkFeed {
     KVS_ASSIGN_OR_RETURN(stage->chunk, ReadChunk(segment.file.get(), segment.header.incarnation,
                                                  offset_, segment.end, std::move(stage->chunk)));
     if (stage->chunk.next_offset == offset_) {
+      // No damage: it was whole a moment ago, so it is the device that reads badly.
       return absl::DataLossError(
           absl::StrFormat("%s: changed under recovery at offset %d", segment.name, offset_));
     }
@@ -123,9 +124,8 @@ absl::Status DecodeShard(Stage* stage, ShardId shard, Seq from) {
     }
     const absl::Status status = stage->shards[shard].Add(frame.payload, from, up_to);
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrFormat("%s: frame at offset %d: %s", stage->segment->name,
-                                          frame.offset, std::string(status.message())));
+      return Reworded(status, absl::StrFormat("%s: frame at offset %d: %s", stage->segment->name,
+                                              frame.offset, std::string(status.message())));
     }
   }
   return absl::OkStatus();
@@ -166,8 +166,8 @@ absl::Status Recovery::Replay(const std::vector<Seq>& from, const std::vector<Se
     });
     for (const absl::Status& status : results) {
       if (!status.ok()) {
-        return absl::Status(status.code(), absl::StrFormat("%s/%s", options_.device->Describe(),
-                                                           std::string(status.message())));
+        return Reworded(status, absl::StrFormat("%s/%s", options_.device->Describe(),
+                                                std::string(status.message())));
       }
     }
     Stage* const applied = std::exchange(applying, decoding);

@@ -20,7 +20,7 @@ class ShardReplay {
  public:
   explicit ShardReplay(ShardId shard) : shard_(shard) {
   }
-  // Takes the records in (above, up_to]. kDataLoss: a record's own checksum is wrong.
+  // Takes the records in (above, up_to]. IsDamage: a record's own checksum is wrong.
   absl::Status Add(std::span<const uint8_t> bytes, Seq above, Seq up_to);
   // Hands over what was added.
   absl::Status Flush(RecoverySink* sink);

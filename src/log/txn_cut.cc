@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "log/damage.h"
 
 namespace kvstored::log {
 
@@ -36,13 +37,13 @@ absl::Status TxnTracker::Add(ShardId shard, const record::Cursor& record) {
   txn.end_seq = seq;
   state.open_txn_first = 0;
   if (!record::DecodeTxnParts(record.value(), &txn.parts)) {
-    return absl::DataLossError(
+    return DamageError(
         absl::StrFormat("shard %d: closing record %d of a transaction has a bad list", shard, seq));
   }
   for (const record::TxnPart& part : txn.parts) {
     if (part.shard >= shards_.size()) {
-      return absl::DataLossError(absl::StrFormat("shard %d: closing record %d names shard %d of %d",
-                                                 shard, seq, part.shard, shards_.size()));
+      return DamageError(absl::StrFormat("shard %d: closing record %d names shard %d of %d", shard,
+                                         seq, part.shard, shards_.size()));
     }
   }
   state.txns.push_back(std::move(txn));

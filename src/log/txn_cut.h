@@ -19,7 +19,7 @@ class TxnTracker {
  public:
   explicit TxnTracker(uint32_t shard_count) : shards_(shard_count) {
   }
-  // kDataLoss: a closing record that no writer of ours makes.
+  // IsDamage: a closing record that no writer of ours makes.
   absl::Status Add(ShardId shard, const record::Cursor& record);
   // Records of the shard above seq never existed.
   void CutAbove(ShardId shard, Seq seq);

@@ -63,6 +63,9 @@ struct Config {
     std::string bind;
     uint16_t port = 0;
   } metrics;
+  struct Recovery {
+    std::string on_damage;  // refuse, rejoin
+  } recovery;
   struct Security {
     std::string password_file;  // empty: no password
   } security;

@@ -116,6 +116,12 @@ constexpr std::array kKeys = {
     KeySpec{"metrics.port", KeyKind::kPort, KVS_FIELD(metrics.port), "9479", 0, 65535, "", false,
             "Port of the metrics. 0 takes any free one."},
 
+    KeySpec{"recovery.on_damage", KeyKind::kChoice, KVS_FIELD(recovery.on_damage), "refuse", 0, 0,
+            "refuse|rejoin", false,
+            "What a replica does whose data set is damaged. refuse: it does not start; rejoin: it\n"
+            "keeps the damaged set aside and takes everything from its primary again. A primary\n"
+            "always refuses, and so does a node whose device fails to read."},
+
     KeySpec{"security.password_file", KeyKind::kPath, KVS_FIELD(security.password_file), "", 0, 0,
             "", false,
             "File with the password that AUTH asks for (mode 0600). Empty: none is asked."},

@@ -1,5 +1,7 @@
 // What a crash leaves behind: the old meta or the new one. A data set directory that no meta names
 // (a full sync that was not published, an old set whose removal was cut short) is removed at start.
+// A damaged set is renamed before meta forgets it: a meta that names a set which has its damaged
+// name already is brought to that end at start.
 #include "server/identity.h"
 
 #include <algorithm>
@@ -7,17 +9,28 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "log/damage.h"
 
 namespace kvstored::server {
 namespace {
 
 constexpr char kSetPrefix[] = "set-";
+constexpr char kDamagedMark[] = ".damaged-";
 
+// "set-3" and "set-3.damaged-1" have 3.
 uint64_t SetNumber(const std::string& name) {
   if (name.rfind(kSetPrefix, 0) != 0) {
     return 0;
   }
   return std::strtoull(name.c_str() + sizeof(kSetPrefix) - 1, nullptr, 10);
+}
+
+bool IsSetAside(const std::string& name) {
+  return SetNumber(name) != 0 && name.find(kDamagedMark) != std::string::npos;
+}
+
+bool Has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 void WarnOfDifferences(const log::Meta& meta, const Config& config) {
@@ -65,10 +78,8 @@ absl::StatusOr<std::unique_ptr<Identity>> Identity::Load(NvmDevice* device, cons
     identity->meta_ = *std::move(meta);
     identity->same_boot_ = identity->meta_.boot_id == boot_id;
     WarnOfDifferences(identity->meta_, config);
-    if (!identity->meta_.data_set_directory.empty()) {
-      KVS_ASSIGN_OR_RETURN(identity->manifest_,
-                           log::LoadManifest(device, identity->meta_.data_set_directory));
-    }
+    KVS_RETURN_IF_ERROR(identity->FinishSetAside());
+    KVS_RETURN_IF_ERROR(identity->ReadManifest(config));
   } else if (absl::IsNotFound(meta.status())) {
     log::Meta& fresh = identity->meta_;
     fresh.store = random->NextId();
@@ -118,13 +129,75 @@ absl::StatusOr<std::string> Identity::NewDirectoryLocked() {
 absl::Status Identity::RemoveStrayDirectories() {
   KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
   for (const std::string& name : names) {
-    if (SetNumber(name) != 0 && name != meta_.data_set_directory) {
+    if (SetNumber(name) != 0 && !IsSetAside(name) && name != meta_.data_set_directory) {
       base::LogInfo(absl::StrFormat("removing %s/%s: no part of this node's data any more",
                                     device_->Describe(), name));
       KVS_RETURN_IF_ERROR(device_->Remove(name));
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Identity::ReadManifest(const Config& config) {
+  if (meta_.data_set_directory.empty()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<log::Manifest> manifest = log::LoadManifest(device_, meta_.data_set_directory);
+  if (manifest.ok()) {
+    manifest_ = *std::move(manifest);
+    return absl::OkStatus();
+  }
+  return MayRejoin(config, manifest.status()) ? SetAsideDataSet(manifest.status())
+                                              : manifest.status();
+}
+
+bool Identity::MayRejoin(const Config& config, const absl::Status& why) const {
+  const std::lock_guard lock(mutex_);
+  return log::IsDamage(why) && config.recovery.on_damage == "rejoin" &&
+         meta_.role == Role::kReplica && !meta_.primary_address.empty();
+}
+
+absl::Status Identity::SetAsideDataSet(const absl::Status& damage) {
+  // Whatever happens from here on, this node lacks what others may rely on (P19).
+  KVS_RETURN_IF_ERROR(Update([](log::Meta* meta) { meta->promotable = false; }));
+  const std::lock_guard lock(mutex_);
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
+  std::string aside;
+  for (int n = 1; aside.empty() || Has(names, aside); ++n) {
+    aside = absl::StrFormat("%s%s%d", meta_.data_set_directory, kDamagedMark, n);
+  }
+  base::LogError(absl::StrFormat("damaged data set: %s", std::string(damage.message())));
+  KVS_RETURN_IF_ERROR(device_->Rename(meta_.data_set_directory, aside));
+  base::LogWarning(absl::StrFormat(
+      "the damaged data set is kept as %s/%s, which may be deleted; everything is taken from the "
+      "primary again (%s)",
+      device_->Describe(), aside, meta_.primary_address));
+  return ForgetDataSet();
+}
+
+// With mutex_ held, or before anybody knows this object.
+absl::Status Identity::ForgetDataSet() {
+  log::Meta next = meta_;
+  next.data_set_directory.clear();
+  next.data_set = {};
+  next.promotable = false;
+  KVS_RETURN_IF_ERROR(log::SaveMeta(device_, next));
+  meta_ = std::move(next);
+  manifest_ = {};
+  return absl::OkStatus();
+}
+
+absl::Status Identity::FinishSetAside() {
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
+  const std::string& directory = meta_.data_set_directory;
+  const bool was_renamed =
+      std::any_of(names.begin(), names.end(), [&directory](const std::string& name) {
+        return name.rfind(directory + kDamagedMark, 0) == 0;
+      });
+  if (directory.empty() || Has(names, directory) || !was_renamed) {
+    return absl::OkStatus();
+  }
+  return ForgetDataSet();
 }
 
 log::Meta Identity::meta() const {

@@ -24,8 +24,8 @@ namespace kvstored::server {
 class Identity {
  public:
   // Reads meta and manifest, or makes them for a new data directory: a primary's data set is made
-  // here, a replica (replication.primary is set) has none until it adopts one. kDataLoss names file
-  // and remedy.
+  // here, a replica (replication.primary is set) has none until it adopts one. IsDamage names file
+  // and remedy; where a replica may rejoin, a damaged manifest only costs it its data set.
   static absl::StatusOr<std::unique_ptr<Identity>> Load(NvmDevice* device, const Config& config,
                                                         base::Random* random,
                                                         std::string_view boot_id);
@@ -62,6 +62,12 @@ class Identity {
   // One rename of meta makes the directory ours; the old one is removed.
   absl::Status PublishSetDirectory(const std::string& directory);
   void DropSetDirectory(const std::string& directory);
+  // P24: is `why` damage, and this a replica that was configured to take everything from its
+  // primary again?
+  bool MayRejoin(const Config& config, const absl::Status& why) const;
+  // The node loses its right to be promoted, then its data set, whose directory is renamed to
+  // "set-3.damaged-1" and stays there. Who read any of it starts again.
+  absl::Status SetAsideDataSet(const absl::Status& damage);
 
  private:
   Identity(NvmDevice* device, const Id128& incarnation)
@@ -70,6 +76,9 @@ class Identity {
   absl::Status MakeDataSet(const Config& config, base::Random* random);
   absl::StatusOr<std::string> NewDirectoryLocked();
   absl::Status RemoveStrayDirectories();
+  absl::Status ReadManifest(const Config& config);
+  absl::Status FinishSetAside();
+  absl::Status ForgetDataSet();
 
   NvmDevice* const device_;
   const Id128 incarnation_;

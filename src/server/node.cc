@@ -163,10 +163,17 @@ absl::Status Node::Load() {
     core_->replication->Post([this] { roles_->Start(nullptr); });
     return absl::OkStatus();
   }
-  KVS_ASSIGN_OR_RETURN(LoadResult loaded, loader_->Load());
+  absl::StatusOr<LoadResult> loaded = loader_->Load();
+  if (!loaded.ok() && identity_->MayRejoin(*core_->config.Get(), loaded.status())) {
+    KVS_RETURN_IF_ERROR(identity_->SetAsideDataSet(loaded.status()));
+    // Memory holds a part of it: the next life begins without.
+    core_->restart_wanted.store(true, std::memory_order_release);
+    return absl::OkStatus();
+  }
+  KVS_RETURN_IF_ERROR(loaded.status());
   base::LogInfo(absl::StrFormat("data set loaded: %d records, %d bytes of checkpoint, %d of log",
-                                loader_->records(), loaded.items_bytes, loaded.log_bytes));
-  auto shared = std::make_shared<LoadResult>(std::move(loaded));
+                                loader_->records(), loaded->items_bytes, loaded->log_bytes));
+  auto shared = std::make_shared<LoadResult>(*std::move(loaded));
   core_->replication->Post([this, shared] { roles_->Start(shared.get()); });
   return absl::OkStatus();
 }

@@ -133,11 +133,12 @@ Progress Roles::JudgeAnswers(Consultation* consultation) {
   }
   std::vector<PeerAnswer> members;
   for (const log::Member& member : meta.members) {
-    const auto found = std::find_if(consultation->answers.begin(), consultation->answers.end(),
-                                    [&](const PeerAnswer& a) {
-                                      return a.status.ok() && a.facts.store_id == member.store &&
-                                             a.facts.data_set_id == meta.data_set;
-                                    });
+    const auto found = std::find_if(
+        consultation->answers.begin(), consultation->answers.end(), [&](const PeerAnswer& a) {
+          // No history: it lost what it had, and adopted ours empty.
+          return a.status.ok() && a.facts.store_id == member.store &&
+                 a.facts.data_set_id == meta.data_set && !a.facts.epochs.empty();
+        });
     if (found == consultation->answers.end()) {
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning(absl::StrFormat(

@@ -6,10 +6,13 @@ import shutil
 import subprocess
 
 import pytest
-from cluster_fixture import (SMALL_KEYS, attempt, kill_under_load, make_cluster, put,  # noqa: F401
-                             wait_equal, wait_member, wait_serving)
+from cluster_fixture import (SMALL_KEYS, attempt, kill_under_load, make_cluster, promote,  # noqa: F401
+                             put, wait_equal, wait_member, wait_promotable, wait_serving,
+                             wait_streaming)
 from cluster import BIN
 from ledger import Ledger
+
+REJOIN = ["recovery.on_damage=rejoin"]
 
 
 def segments(node):
@@ -192,15 +195,109 @@ def test_damaged_checkpoint_and_meta_stop_a_primary(cluster):
     ledger.verify(node)
 
 
-def test_damaged_replica_refuses_to_start(cluster):
-    """It says where the damage is; with the file restored it goes on as a member."""
+def damaged_replica(cluster, *settings):
+    """A primary, its member that is down and has a flipped byte, what was written, where the flip is."""
     ledger = Ledger(SMALL_KEYS)
-    first, second = cluster.written_pair(ledger)
+    first, second = cluster.written_pair(ledger, *settings)
     second.kill()
     segment, offset, size = in_the_middle(second)
-    place = offset + 64 + size // 2
-    flip(segment, place)
-    refuses_to_start(second, str(segment), f"damaged at offset {offset}", "restore the file from a copy")
-    flip(segment, place)
+    flip(segment, offset + 64 + size // 2)
+    return first, second, ledger, (segment, offset, size)
+
+
+def test_damaged_replica_refuses_to_start(cluster):
+    """It says where the damage is and what can be done; with the file restored it goes on as a member."""
+    first, second, ledger, (segment, offset, size) = damaged_replica(cluster)
+    refuses_to_start(second, str(segment), f"damaged at offset {offset}", "restore the file from a copy",
+                     'recovery.on_damage = "rejoin"')
+    assert not set_aside(second)
+    flip(segment, offset + 64 + size // 2)
     second.start()
     both_go_on(first, second, ledger)
+
+
+def set_aside(node):
+    return sorted((node.directory / "data").glob("*.damaged-*"))
+
+
+def test_damaged_replica_rejoins_where_it_is_told_to(cluster):
+    """It keeps the damaged data set, takes everything from its primary, and is a member again."""
+    first, second, ledger, (segment, offset, _) = damaged_replica(cluster, *REJOIN)
+    damaged = segment.read_bytes()
+    second.start()
+    wait_promotable(second)
+    both_go_on(first, second, ledger)
+    (kept,) = set_aside(second)
+    text = second.log_text()
+    for word in (str(segment), f"damaged at offset {offset}", str(kept), "may be deleted"):
+        assert word in text, f"'{word}' is not said:\n{text}"
+    assert (kept / "log" / segment.name).read_bytes() == damaged
+    # It is kept over the next starts, and not missed once it was deleted.
+    for _ in range(2):
+        second.kill()
+        second.start()
+        wait_streaming(second)
+        assert "damaged data set" not in second.log_text()
+    assert set_aside(second) == [kept]
+    shutil.rmtree(kept)
+    second.kill()
+    second.start()
+    wait_streaming(second)
+    # What it has now is as good as what it had: nothing is lost with the primary.
+    wait_promotable(second)
+    first.kill()
+    promote(second)
+    ledger.verify(second)
+    assert attempt(second, "GET", "after") == b"the damage"
+
+
+def test_damaged_manifest_of_a_replica_that_rejoins(cluster):
+    first, second = cluster.pair(*REJOIN)
+    put(first, "before", "damage")
+    second.kill()
+    manifest = next((second.directory / "data").glob("set-*/manifest"))
+    flip(manifest, manifest.stat().st_size // 2)
+    second.start()
+    wait_streaming(second)
+    wait_equal(first, second)
+    assert attempt(second, "GET", "before") == b"damage"
+    assert len(set_aside(second)) == 1
+
+
+def test_a_replica_that_lacks_its_data_set_may_not_be_promoted(cluster):
+    """With its primary gone it waits, keeps what is left, and says that it holds nothing."""
+    first, second, ledger, _ = damaged_replica(cluster, *REJOIN)
+    (member,) = first.status()["members"]
+    first.kill()
+    second.start()
+    # It starts again without what it had read of the damaged data set.
+    second.wait("started again", lambda: "starting again" in second.log_text())
+    second.wait("without a right", lambda: second.status().get("promotable") is False)
+    assert len(set_aside(second)) == 1
+    for words in ((), ("--accept-loss",)):
+        code, _, error = second.kvctl("promote", "--ack-replicas", "0", *words)
+        assert code == 1 and "no complete data set" in error, error
+    # The primary does not go on as if its member had answered: what the member had is gone.
+    first.start()
+    first.wait("reading only", lambda: "has not answered" in first.log_text())
+    assert not first.status()["writable"]
+    first.must_kvctl("member", "drop", member["store"], "--force")
+    wait_serving(first)
+    wait_streaming(second)
+    put(first, "after", "the damage")
+    wait_equal(first, second)
+    ledger.verify(second)
+
+
+def test_rejoin_does_not_concern_a_primary(cluster):
+    node = cluster.alone(*REJOIN)
+    ledger = written(node)
+    segment, offset, size = in_the_middle(node)
+    place = offset + 64 + size // 2
+    flip(segment, place)
+    refuses_to_start(node, str(segment), "restore the file from a copy")
+    assert not set_aside(node)
+    flip(segment, place)
+    node.start()
+    wait_serving(node)
+    ledger.verify(node)

@@ -61,9 +61,9 @@ class Cluster:
         wait_streaming(second)
         return first, second
 
-    def written_pair(self, ledger):
+    def written_pair(self, ledger, *settings):
         """A primary and its member, with data of the ledger that both hold."""
-        first, second = self.pair()
+        first, second = self.pair(*settings)
         ledger.start(first.port)
         ledger.wait(first, 2000)
         ledger.stop()

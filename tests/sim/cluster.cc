@@ -59,6 +59,7 @@ server::Config Cluster::MakeConfig(const SimNode& node) const {
   config.replication.gate_timeout_us = 1'500'000;
   config.replication.link_timeout_us = 600'000;
   config.replication.lanes = 2;
+  config.recovery.on_damage = options_.rejoin_on_damage ? "rejoin" : "refuse";
   return config;
 }
 
@@ -104,6 +105,7 @@ void Cluster::Start(SimNode* node) {
   const absl::Status started = TryStart(node);
   Trace(node->index * 16 + (started.ok() ? 1 : 2));
   if (started.ok()) {
+    NoteSetAside(node);
     return;
   }
   base::LogInfo(node->name + ": start refused: " + std::string(started.message()));
@@ -126,6 +128,29 @@ void Cluster::Start(SimNode* node) {
   }
   Count("start_refused_damage");
   node->refused = true;
+}
+
+// A damaged data set was given up, and the right to be promoted with it: what the operator had to
+// know of the damage is over. Nothing but damage may be the reason.
+void Cluster::NoteSetAside(SimNode* node) {
+  const absl::StatusOr<std::vector<std::string>> names = node->device->List("");
+  if (!names.ok()) {
+    return;  // the power goes again
+  }
+  const auto kept = std::count_if(names->begin(), names->end(), [](const std::string& name) {
+    return name.find(".damaged-") != std::string::npos;
+  });
+  if (kept == node->set_aside_count) {
+    return;
+  }
+  node->set_aside_count = kept;
+  Count("set_aside_damage");
+  if (!node->may_refuse_start || node->node->core()->identity->has_data_set() ||
+      node->meta().promotable) {
+    Fail(node->name + " set a data set aside that was not damaged, or not wholly");
+  }
+  node->may_refuse_start = false;
+  node->must_not_promote = false;
 }
 
 // What lives in the process goes; no destructor may reach the device as if the process still ran.
@@ -165,6 +190,7 @@ void Cluster::Wipe(SimNode* node) {
   node->device = std::make_unique<SimNvmDevice>(random_.Next());
   node->follow_at_birth = nodes_[believed_primary_]->address();
   node->may_refuse_start = false;
+  node->set_aside_count = 0;
   node->refused = false;
   node->must_not_promote = false;
   node->left_out = false;

@@ -41,6 +41,7 @@ struct ClusterOptions {
   uint64_t retain_bytes = uint64_t{1} << 20;
   size_t ring_bytes = size_t{256} << 10;
   uint32_t lane_credits = 16;
+  bool rejoin_on_damage = false;
   Plants plants;
 };
 
@@ -63,6 +64,7 @@ struct SimNode {
   int64_t paused_until_us = 0;    // SIGSTOP
   bool may_refuse_start = false;  // its data were damaged: a refusal is the right answer
   bool refused = false;           // it did refuse
+  int64_t set_aside_count = 0;    // damaged data sets that it keeps
   std::string follow_at_birth;    // replication.primary of its configuration
   uint64_t promoting_life = 0;
   uint32_t promoting = 0;         // requests whose outcome the operator does not know yet
@@ -164,6 +166,7 @@ class Cluster {
   bool StepNode(SimNode* node);
   void DeliverToSessions(SimNode* node);
   void LookAfter(SimNode* node);
+  void NoteSetAside(SimNode* node);
   void CheckInvariants(SimNode* node);
   void AdvanceIdle();
   bool Equal(SimNode* primary, SimNode* replica, std::string* why);

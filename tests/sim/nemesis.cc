@@ -305,7 +305,9 @@ void Nemesis::DropLostMembers() {
     if (!node.is_up()) {
       return;  // it may be the one
     }
-    stores.push_back(node.meta().store);
+    if (!Epochs(node).empty()) {  // else it lost its data set to damage, or gave it up
+      stores.push_back(node.meta().store);
+    }
     newest = std::max(newest, NewestEpoch(node));
   }
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {

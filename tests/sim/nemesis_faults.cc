@@ -97,7 +97,18 @@ bool Nemesis::StrikeDevice(uint64_t kind) {
       return Fault("disk_full");
     }
     case 3:
-      random_.Chance(0.5) ? node->device->FailNextPersist() : node->device->FailNextWrite();
+      switch (random_.Below(3)) {
+        case 0:
+          node->device->FailNextPersist();
+          break;
+        case 1:
+          node->device->FailNextWrite();
+          break;
+        default:  // while it starts
+          cluster_->Crash(node, random_.Chance(0.5), down_us);
+          node->device->FailReadAfter(random_.Below(12));
+          return Fault("read_error");
+      }
       // A node without a role until somebody restarts it.
       Later(random_.Between(10'000, 300'000), [this, node] {
         if (node->is_up() && node->node->core()->gate.stepped_down.load()) {

@@ -35,6 +35,7 @@ ClusterOptions Draw(const RunOptions& options, SimRandom* random) {
   drawn.retain_bytes = random->Chance(0.5) ? 0 : uint64_t{4} << 20;
   drawn.ring_bytes = random->Chance(0.5) ? size_t{256} << 10 : size_t{1} << 20;
   drawn.lane_credits = random->Chance(0.5) ? 8 : 64;
+  drawn.rejoin_on_damage = options.seed % 2 == 0;
   drawn.plants = options.plants;
   return drawn;
 }

@@ -80,6 +80,9 @@ class SimNvmFile : public NvmFile {
   absl::Status Read(uint64_t offset, std::span<uint8_t> out) override {
     const std::lock_guard<std::mutex> lock(device_->mutex_);
     KVS_RETURN_IF_ERROR(device_->CheckAlive(generation_));
+    if (device_->ReadFailsNow()) {
+      return absl::DataLossError("sim: reading: Input/output error");
+    }
     if (offset + out.size() > file_->view.size()) {
       return absl::OutOfRangeError(absl::StrFormat("sim: the file ends at %d; %d bytes at %d",
                                                    file_->view.size(), out.size(), offset));
@@ -184,6 +187,9 @@ absl::StatusOr<std::unique_ptr<NvmFile>> SimNvmDevice::Open(const std::string& n
 absl::Status SimNvmDevice::Rename(const std::string& from, const std::string& to) {
   const std::lock_guard<std::mutex> lock(mutex_);
   KVS_RETURN_IF_ERROR(CheckAlive(generation_));
+  if (directories_.count(from) != 0) {
+    return RenameDirectory(from, to);
+  }
   const auto found = files_.find(from);
   if (found == files_.end()) {
     return absl::NotFoundError("sim: renaming " + from + ": No such file");
@@ -195,6 +201,30 @@ absl::Status SimNvmDevice::Rename(const std::string& from, const std::string& to
   PersistFile(found->second.get());
   files_[to] = found->second;
   files_.erase(from);
+  return crash ? CheckAlive(generation_) : absl::OkStatus();
+}
+
+// With mutex_ held. All of it or nothing: files keep what they hold and what of it is durable.
+absl::Status SimNvmDevice::RenameDirectory(const std::string& from, const std::string& to) {
+  const bool crash = CrashNow();
+  if (crash && random_.Below(2) == 0) {
+    return CheckAlive(generation_);
+  }
+  const auto is_below = [&from](const std::string& name) {
+    return name == from || name.compare(0, from.size() + 1, from + "/") == 0;
+  };
+  for (const auto& [name, file] : std::map(files_)) {
+    if (is_below(name)) {
+      files_.erase(name);
+      files_[to + name.substr(from.size())] = file;
+    }
+  }
+  for (const std::string& name : std::set(directories_)) {
+    if (is_below(name)) {
+      directories_.erase(name);
+      directories_.insert(to + name.substr(from.size()));
+    }
+  }
   return crash ? CheckAlive(generation_) : absl::OkStatus();
 }
 
@@ -295,6 +325,7 @@ void SimNvmDevice::PowerCut() {
   crash_armed_ = false;
   fail_next_persist_ = false;
   fail_next_write_ = false;
+  reads_to_failure_.reset();
   for (const auto& [name, file] : files_) {
     Settle(file.get());
   }
@@ -328,6 +359,20 @@ void SimNvmDevice::FailNextWrite() {
   fail_next_write_ = true;
 }
 
+void SimNvmDevice::FailReadAfter(uint64_t count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  reads_to_failure_ = count;
+}
+
+bool SimNvmDevice::ReadFailsNow() {
+  if (!reads_to_failure_ || (*reads_to_failure_)-- > 0) {
+    return false;
+  }
+  reads_to_failure_.reset();
+  ++counters_.io_errors;
+  return true;
+}
+
 void SimNvmDevice::SetCapacity(uint64_t capacity_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   capacity_bytes_ = capacity_bytes;
@@ -343,6 +388,7 @@ void SimNvmDevice::Disarm() {
   crash_armed_ = false;
   fail_next_persist_ = false;
   fail_next_write_ = false;
+  reads_to_failure_.reset();
 }
 
 void SimNvmDevice::FlipBit(const std::string& name, uint64_t offset, uint32_t bit) {

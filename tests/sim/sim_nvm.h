@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,6 +66,9 @@ class SimNvmDevice : public NvmDevice {
   // the next power cut although reads still show it.
   void FailNextPersist();
   void FailNextWrite();
+  // The read after `count` more fails with kDataLoss, as a failing device has it; what is stored is
+  // whole.
+  void FailReadAfter(uint64_t count);
   void SetCapacity(uint64_t capacity_bytes);
   uint64_t UsedBytesNow() const;
   // Takes back what was armed and has not struck yet.
@@ -94,6 +98,8 @@ class SimNvmDevice : public NvmDevice {
   // All with mutex_ held.
   absl::Status CheckAlive(uint64_t generation) const;
   bool CrashNow();
+  bool ReadFailsNow();
+  absl::Status RenameDirectory(const std::string& from, const std::string& to);
   void PersistFile(File* file);
   void Settle(File* file);
   uint64_t UsedBytes() const;
@@ -110,6 +116,7 @@ class SimNvmDevice : public NvmDevice {
   bool crashed_ = false;
   bool fail_next_persist_ = false;
   bool fail_next_write_ = false;
+  std::optional<uint64_t> reads_to_failure_;
   SimNvmCounters counters_;
 };
 

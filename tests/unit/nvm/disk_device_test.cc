@@ -108,6 +108,21 @@ TEST_F(DiskDeviceTest, RenameReplacesAndListSorts) {
   EXPECT_EQ(device_->Rename("absent", "b").code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(DiskDeviceTest, RenameOfADirectoryMovesAllThatItHolds) {
+  ASSERT_TRUE(device_->MakeDirectory("set").ok());
+  ASSERT_TRUE(device_->MakeDirectory("set/log").ok());
+  auto file = device_->Create("set/log/a", 0);
+  ASSERT_TRUE(file.ok());
+  Put(file->get(), 0, "kept");
+  ASSERT_TRUE(device_->Rename("set", "set.damaged-1").ok());
+  const auto names = device_->List("");
+  ASSERT_TRUE(names.ok());
+  EXPECT_THAT(*names, ElementsAre("set.damaged-1"));
+  auto opened = device_->Open("set.damaged-1/log/a");
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(Get(opened->get(), 0, 4), "kept");
+}
+
 TEST_F(DiskDeviceTest, RemoveTreeAndAbsent) {
   ASSERT_TRUE(device_->MakeDirectory("set").ok());
   ASSERT_TRUE(device_->MakeDirectory("set/log").ok());
