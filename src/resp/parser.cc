@@ -23,6 +23,7 @@ bool ParseInteger(std::string_view text, int64_t* value) {
     *value = 0;
     return text.size() == 1;
   }
+  const bool may_overflow = text.size() - i > 18;
   uint64_t sum = 0;
   for (; i < text.size(); ++i) {
     const char c = text[i];
@@ -30,7 +31,7 @@ bool ParseInteger(std::string_view text, int64_t* value) {
       return false;
     }
     const uint64_t digit = static_cast<uint64_t>(c - '0');
-    if (sum > (UINT64_MAX - digit) / 10) {
+    if (may_overflow && sum > (UINT64_MAX - digit) / 10) {
       return false;
     }
     sum = sum * 10 + digit;

@@ -51,11 +51,8 @@ uint32_t LargerBuckets(uint32_t bucket_count) {
 }
 
 uint32_t MatchMask(const Entry* entries, uint32_t tag) {
-  uint32_t mask = 0;
-  for (uint32_t i = 0; i < kBucketEntries; ++i) {
-    mask |= static_cast<uint32_t>(EntryTag(entries[i]) == tag) << i;
-  }
-  return mask;
+  return OrOverBucket(
+      [entries, tag](uint32_t i) { return uint32_t{EntryTag(entries[i]) == tag} << i; });
 }
 
 // Fills a new segment. Nothing was ever erased from it, so each bucket is full up to its mark and

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kvstored/limits.h"
 
@@ -41,12 +42,17 @@ inline const Item* EntryItem(Entry entry) {
   return reinterpret_cast<const Item*>((entry & ((uint64_t{1} << 45) - 1)) << 3);
 }
 
-inline bool HasHole(const Entry* entries) {
-  bool has_hole = false;
-  for (uint32_t i = 0; i < kBucketEntries; ++i) {
-    has_hole |= entries[i] == 0;
+// Calls visit(0) to visit(kBucketEntries - 1) without a loop, and gives the results or-ed together.
+template <typename Visit>
+uint32_t OrOverBucket(Visit visit) {
+  return [&visit]<size_t... kIndexes>(std::index_sequence<kIndexes...>) {
+    return (visit(static_cast<uint32_t>(kIndexes)) | ...);
   }
-  return has_hole;
+  (std::make_index_sequence<kBucketEntries>());
+}
+
+inline bool HasHole(const Entry* entries) {
+  return OrOverBucket([entries](uint32_t i) { return uint32_t{entries[i] == 0}; }) != 0;
 }
 
 struct alignas(kBucketBytes) SegmentHead {

@@ -32,6 +32,10 @@ uint8_t* Staging() {
   return staging.get();
 }
 
+bool IsBlock(const uint8_t* bytes) {
+  return reinterpret_cast<uintptr_t>(bytes) % kDirectBlockBytes == 0;
+}
+
 }  // namespace
 
 DirectWriter::DirectWriter(int fd, std::string path) : fd_(fd), path_(std::move(path)) {
@@ -74,6 +78,14 @@ absl::Status DirectWriter::Write(uint64_t offset, std::span<const iovec> pieces)
   for (const iovec& piece : pieces) {
     const auto* bytes = static_cast<const uint8_t*>(piece.iov_base);
     for (size_t left = piece.iov_len; left != 0;) {
+      const size_t whole = left / kDirectBlockBytes * kDirectBlockBytes;
+      if (filled == 0 && whole != 0 && IsBlock(bytes)) {
+        KVS_RETURN_IF_ERROR(WriteBlocks(bytes, whole, at));
+        bytes += whole;
+        left -= whole;
+        at += whole;
+        continue;
+      }
       const size_t step = std::min(left, kStagingBytes - filled);
       std::memcpy(staging + filled, bytes, step);
       bytes += step;

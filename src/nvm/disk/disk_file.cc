@@ -123,10 +123,11 @@ absl::Status DiskFile::Prewrite(uint64_t size_bytes) {
   } else if (error != EOPNOTSUPP && error != EINVAL) {
     return PosixStatus(error, absl::StrFormat("allocating %d bytes for", size_bytes), path_);
   }
-  static const std::vector<uint8_t>* const zeros = new std::vector<uint8_t>(size_t{1} << 20);
+  constexpr uint64_t kZeroBytes = uint64_t{1} << 20;
+  alignas(kWriteBlockBytes) static uint8_t zeros[kZeroBytes];
   for (uint64_t at = 0; at < size_bytes;) {
-    const size_t n = static_cast<size_t>(std::min<uint64_t>(zeros->size(), size_bytes - at));
-    const iovec piece = {const_cast<uint8_t*>(zeros->data()), n};
+    const size_t n = static_cast<size_t>(std::min(kZeroBytes, size_bytes - at));
+    const iovec piece = {zeros, n};
     KVS_RETURN_IF_ERROR(Write(at, {&piece, 1}));
     at += n;
   }
