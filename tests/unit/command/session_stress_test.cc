@@ -134,6 +134,7 @@ TEST_F(StressTest, TransactionsAreWholeForEveryReader) {
   std::atomic<int> claims{0};
   std::atomic<int> claimed_twice{0};
   std::vector<std::thread> clients;
+  clients.reserve(10);
   // Two write the same value to all keys, one by MSET, one by MULTI; the third reads all.
   for (int writer = 0; writer < 2; ++writer) {
     clients.emplace_back([&, writer] {
@@ -236,6 +237,7 @@ TEST_F(StressTest, TransactionsAreWholeForEveryReader) {
 
 TEST_F(StressTest, ManyClientsComeAndGo) {
   std::vector<std::thread> clients;
+  clients.reserve(4);
   for (int n = 0; n < 4; ++n) {
     clients.emplace_back([&, n] {
       for (int i = 0; i < 40; ++i) {

@@ -113,11 +113,13 @@ TYPED_TEST(FabricContract, GatherListsAndEmptyWrites) {
   this->server().fabric->PostReceives(this->server().link, 0, 3);
   std::vector<std::string> texts;
   std::string whole;
+  texts.reserve(300);
   for (int i = 0; i < 300; ++i) {  // more pieces than one system call takes here
     texts.push_back(std::string(static_cast<size_t>(i % 7), static_cast<char>('A' + i % 26)));
     whole += texts.back();
   }
   std::vector<iovec> pieces;
+  pieces.reserve(texts.size());
   for (std::string& text : texts) {
     pieces.push_back({text.data(), text.size()});
   }

@@ -171,6 +171,7 @@ class Harness {
   }
   void SubmitValues(ShardId shard, const std::vector<std::string>& values, Seq committed = 0) {
     std::vector<record::Record> records;
+    records.reserve(values.size());
     for (const std::string& value : values) {
       records.push_back(Plain(0, value));
     }

@@ -111,6 +111,7 @@ TEST(LogTest, LargeBatchIsCutAtRecords) {
   Harness h(1, 8 << 20);
   h.Create();
   std::vector<std::string> values;
+  values.reserve(12);
   for (int i = 0; i < 12; ++i) {
     values.push_back(std::string(700 << 10, static_cast<char>('a' + i)));
   }
