@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/distinct_estimate.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "log/chain.h"
@@ -24,7 +25,8 @@ class RecoveryScan {
         result_(recovery->result_),
         tail_(recovery->tail_),
         txns_(options_.shard_count),
-        committed_(options_.shard_count) {
+        committed_(options_.shard_count),
+        keys_(options_.shard_count) {
   }
 
   absl::Status Run() {
@@ -55,6 +57,7 @@ class RecoveryScan {
   LogTail& tail_;
   TxnTracker txns_;
   std::vector<Seq> committed_;
+  std::vector<base::DistinctEstimate> keys_;
   uint64_t frames_since_prune_ = 0;
   ShardId last_shard_ = 0;
 };
@@ -137,6 +140,9 @@ absl::Status RecoveryScan::AddFrame(Segment* segment, const ScannedFrame& frame)
           absl::StrFormat("record %d where %d is expected", cursor.seq(), shard.last_seq + 1));
     }
     shard.last_seq = cursor.seq();
+    if (cursor.op() == RecordOp::kSet || cursor.op() == RecordOp::kLink) {
+      keys_[header.shard].Add(cursor.digest_high());
+    }
     result_.newest_timestamp_us = std::max(result_.newest_timestamp_us, cursor.timestamp_us());
     const absl::Status status = txns_.Add(header.shard, cursor);
     if (!status.ok()) {
@@ -244,6 +250,7 @@ absl::Status RecoveryScan::Finish() {
     RecoveredShard& shard = result_.shards[s];
     shard.committed = std::max(committed_[s], shard.start_seq);
     shard.whole_txn_seq = whole[s];
+    shard.key_count = keys_[s].Count();
     shard.open_run_first = txns_.OpenRunFirst(static_cast<ShardId>(s));
     if (!options_.checkpoint_end.empty() && shard.last_seq < options_.checkpoint_end[s]) {
       return DamageError(

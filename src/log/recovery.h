@@ -31,6 +31,7 @@ struct RecoveredShard {
   Seq open_run_first = 0;      // first part of the oldest open run; 0: none
   // The greatest vector that holds no transaction in part (P6, P27): last_seq, or less.
   Seq whole_txn_seq = 0;
+  uint64_t key_count = 0;  // about so many different keys were set
 };
 
 struct RecoveryResult {

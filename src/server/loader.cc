@@ -96,6 +96,12 @@ absl::StatusOr<LoadResult> Loader::Load() {
     committed.push_back(found.committed);
     last.push_back(std::max(found.last_seq, found.committed));
   }
+  for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
+    KVS_RETURN_IF_ERROR(OnShard(shard, [&](shard::Shard& target) {
+      target.store()->Expect(result.shards[shard].key_count);
+      return absl::OkStatus();
+    }));
+  }
   KVS_RETURN_IF_ERROR(recovery->Replay(from, committed, this));
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     KVS_RETURN_IF_ERROR(OnShard(shard, [&](shard::Shard& target) {

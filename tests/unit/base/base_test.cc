@@ -12,6 +12,7 @@
 
 #include "base/crc32c.h"
 #include "base/digest.h"
+#include "base/distinct_estimate.h"
 #include "base/endian.h"
 #include "base/event.h"
 #include "base/poller.h"
@@ -231,6 +232,28 @@ TEST(PollerTest, WakeEndsASleep) {
   poller.Wake();
   sleeper.join();
   EXPECT_GE(rounds.load(), 200U);
+}
+
+TEST(DistinctEstimateTest, CountsKeysNotTheirRepetitions) {
+  for (const uint64_t count : {0u, 1u, 1000u, 5000u, 200000u}) {
+    DistinctEstimate estimate;
+    Random random(7);
+    std::vector<uint64_t> hashes(count);
+    for (uint64_t& hash : hashes) {
+      hash = random.Next();
+    }
+    for (int round = 0; round < 3; ++round) {
+      for (const uint64_t hash : hashes) {
+        estimate.Add(hash);
+      }
+    }
+    if (count <= 1000) {
+      EXPECT_EQ(estimate.Count(), count);
+    } else {
+      EXPECT_NEAR(static_cast<double>(estimate.Count()), static_cast<double>(count),
+                  0.15 * static_cast<double>(count));
+    }
+  }
 }
 
 }  // namespace
