@@ -168,9 +168,12 @@ absl::Status RecoveryScan::ScanSegment(Segment* segment, const SegmentHeader* su
       successor != nullptr ? successor->predecessor_end : segment->file->size_bytes();
   Chunk chunk;
   absl::StatusOr<Chunk> ahead = Chunk();
-  if (limit > segment->file->size_bytes()) {
-    return DamageAt(*segment, segment->file->size_bytes(),
-                    absl::StrFormat("the file is cut short: it held %d bytes", limit));
+  // Every segment has its full size before its header is written.
+  const uint64_t size_bytes = segment->file->size_bytes();
+  if (size_bytes < std::max(limit, segment->header.segment_bytes)) {
+    return DamageAt(*segment, size_bytes,
+                    absl::StrFormat("the file is cut short: it held %d bytes",
+                                    std::max(limit, segment->header.segment_bytes)));
   }
   KVS_ASSIGN_OR_RETURN(chunk, ReadChunk(segment->file.get(), segment->header.incarnation,
                                         kSegmentHeaderBytes, limit));

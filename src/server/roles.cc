@@ -161,7 +161,7 @@ void Roles::JudgeNewerPrimary(const NodeFacts& facts, const std::string& address
     base::LogInfo(absl::StrFormat("%s is the new primary: following it", address));
     const absl::Status saved =
         core_->identity->Update([&](log::Meta* m) { m->primary_address = address; });
-    if (saved.ok()) {
+    if (saved.ok() && started_) {
       core_->replication->FenceAndStop("the primary has changed");
       core_->replication->FollowPrimary(address, false);
     }
@@ -184,6 +184,7 @@ bool Roles::ReadsAllowed() const {
 }
 
 void Roles::Start(const LoadResult* loaded) {
+  started_ = true;
   const log::Meta meta = core_->identity->meta();
   core_->gate.ack.store(static_cast<uint8_t>(meta.ack), std::memory_order_release);
   core_->gate.role.store(static_cast<uint8_t>(meta.role), std::memory_order_release);
@@ -237,7 +238,7 @@ void Roles::StartReplica() {
                     : "replica of " + meta.primary_address;
   base::LogInfo(state_text_);
   if (!meta.primary_address.empty()) {
-    core_->replication->FollowPrimary(meta.primary_address, false);
+    core_->replication->FollowPrimary(meta.primary_address, discard_at_start_);
   }
 }
 

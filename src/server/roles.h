@@ -80,7 +80,11 @@ class Roles : public replication::NodeState {
   void RequestRestart();
 
   NodeCore* const core_;
-  bool busy_ = false;  // a role change is under way
+  // False while the data set is loaded: there is no log yet, so what is decided meanwhile goes to
+  // meta, where Start finds it.
+  bool started_ = false;
+  bool discard_at_start_ = false;  // the next FollowPrimary gives this node's own data up
+  bool busy_ = false;              // a role change is under way
   // It only asks so far: an operator may send this node elsewhere instead of waiting for answers.
   bool consulting_ = false;
   // Told to all who ask: another node must not open one beside it.

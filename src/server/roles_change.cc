@@ -118,7 +118,7 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
 }
 
 void Roles::Demote(const std::string& address, Done done) {
-  if (core_->identity->meta().role != Role::kPrimary || busy_) {
+  if (core_->identity->meta().role != Role::kPrimary || !started_ || busy_) {
     done(absl::FailedPreconditionError("this node is not a serving primary"));
     return;
   }
@@ -190,6 +190,18 @@ void Roles::Follow(const std::string& address, bool discard_local_data, Done don
     done(absl::UnavailableError("another change of role is under way"));
     return;
   }
+  const auto save = [this, &address] {
+    return core_->identity->Update([&](log::Meta* m) {
+      m->role = Role::kReplica;
+      m->primary_address = address;
+      m->promotable = false;
+    });
+  };
+  if (!started_) {
+    discard_at_start_ = discard_local_data;
+    done(save());
+    return;
+  }
   const bool was_primary =
       core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary);
   // A full sync under way has made a mixture of the memory: start-up has the old data set back.
@@ -197,11 +209,7 @@ void Roles::Follow(const std::string& address, bool discard_local_data, Done don
       core_->log() != nullptr && core_->gate.loading.load(std::memory_order_relaxed);
   core_->gate.writable.store(false, std::memory_order_release);
   core_->replication->FenceAndStop("another primary is followed");
-  const absl::Status saved = core_->identity->Update([&](log::Meta* m) {
-    m->role = Role::kReplica;
-    m->primary_address = address;
-    m->promotable = false;
-  });
+  const absl::Status saved = save();
   done(saved);
   if (!saved.ok()) {
     StepDown(saved);

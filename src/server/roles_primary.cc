@@ -54,7 +54,8 @@ void Roles::StartPrimary() {
   // applied, so that no reply shows an older state; replies that depend on the rest wait (P9, P10).
   AddApplyWhole(steps, std::make_shared<WholeCut>(core_->shard_count()));
   operation->Then([this] {
-    if (ReadsAllowed()) {
+    // Alone it serves in a moment: until then writes hear of loading, not of replicas.
+    if (ReadsAllowed() && !KnownAddresses().empty()) {
       core_->gate.loading.store(false, std::memory_order_release);
     }
     return Progress::Done();

@@ -282,6 +282,7 @@ void Shard::BeginEpoch(const Epoch& epoch, std::shared_ptr<TxnCommit> commit) {
   record::Record record{.op = RecordOp::kEpochBegin, .value = value};
   const OpResult result = Emit(&record);
   KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
+  epoch_begin_ = record.seq;
   txns_.push_back({.first = committed() + 1,
                    .last = record.seq,
                    .commit = std::move(commit),

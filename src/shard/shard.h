@@ -88,9 +88,10 @@ class Shard {
   }
   // The same, not counted: for commands that look in order to write, as in Redis.
   const store::Item* Peek(const Key& key);
-  // SCAN, KEYS, DBSIZE, RANDOMKEY: the reply depends on everything applied so far.
+  // SCAN, KEYS, DBSIZE, RANDOMKEY: the reply depends on everything applied so far. That an epoch
+  // began changes no reply: a new primary that nobody has joined yet can be looked at.
   void NoteApplied() {
-    dependency_ = std::max(dependency_, applied_);
+    dependency_ = std::max(dependency_, applied_ == epoch_begin_ ? applied_ - 1 : applied_);
   }
   // WATCH: what is seen of the key now, and whether it has been touched since (as in Redis, coming
   // into being and going again counts, and so does expiring; the removal of what had expired before
@@ -342,6 +343,7 @@ class Shard {
   Options options_;
   store::Store store_;
   Seq applied_ = 0;
+  Seq epoch_begin_ = 0;  // of the newest epoch that this shard opened
   std::atomic<Seq> committed_{0};
   Seq dependency_ = 0;
   uint64_t now_us_ = 0;

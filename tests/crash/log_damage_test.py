@@ -68,7 +68,9 @@ def tear(node, how):
         flip(segment, offset + 64 + size // 2)
     else:
         with open(segment, "r+b") as file:
-            file.truncate(offset + 64 + size // 2)
+            rest = segment.stat().st_size - (offset + 64 + size // 2)
+            file.seek(-rest, 2)
+            file.write(bytes(rest))
     return segment, offset
 
 
@@ -87,7 +89,7 @@ def both_go_on(first, second, ledger):
     ledger.verify(second)
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate"])
+@pytest.mark.parametrize("how", ["flip", "zero"])
 def test_torn_tail_of_a_node_alone(cluster, how):
     node = cluster.alone()
     put(node, "kept", "x" * 100)
@@ -111,7 +113,7 @@ def test_torn_tail_of_a_node_alone(cluster, how):
         assert attempt(node, "GET", "torn") is None
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate"])
+@pytest.mark.parametrize("how", ["flip", "zero"])
 def test_torn_tail_of_a_primary_with_a_member(cluster, how):
     """What its device lost the member has: nothing is missing."""
     ledger = Ledger(SMALL_KEYS)
@@ -126,7 +128,7 @@ def test_torn_tail_of_a_primary_with_a_member(cluster, how):
     both_go_on(first, second, ledger)
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate"])
+@pytest.mark.parametrize("how", ["flip", "zero"])
 def test_torn_tail_of_a_replica(cluster, how):
     ledger = Ledger(SMALL_KEYS)
     first, second = cluster.written_pair(ledger)
@@ -165,6 +167,13 @@ def test_damaged_chain_stops_a_primary(cluster):
         file.truncate(1 << 20)
     refuses_to_start(node, str(middle), "offset", "cut short", "restore the file from a copy")
     shutil.copy(copy, middle)
+    newest = found[-1]
+    shutil.copy(newest, copy)
+    with open(newest, "r+b") as file:
+        file.truncate(newest.stat().st_size // 2)  # no crash does that: it was made in its full size
+    refuses_to_start(node, str(newest), "offset", "cut short", "restore the file from a copy")
+    shutil.copy(copy, newest)
+    shutil.copy(middle, copy)
     flip(middle, 17)
     refuses_to_start(node, middle.name, "offset 0", "damaged", "restore the file from a copy")
     middle.unlink()

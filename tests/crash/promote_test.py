@@ -8,7 +8,7 @@ from cluster_fixture import (SMALL_KEYS, Failure, attempt, kill_under_load, log_
                              make_cluster, must_refuse, promote, put, wait_equal, wait_follows,
                              wait_loaded, wait_member, wait_promotable, wait_refusal, wait_role,
                              wait_serving, wait_streaming)
-from cluster import BIN
+from cluster import BIN, Resp
 from ledger import Ledger
 
 MOMENTS_MAX = 40
@@ -168,3 +168,26 @@ def test_who_may_lack_writes_is_not_promoted(cluster, level):
     must_refuse(second, "READONLY")
     promote(second, "--ack-replicas", "0", "--accept-loss")
     put(second, "freed", "yes")
+
+
+def test_roles_change_while_a_node_loads(cluster):
+    """It is told to join, or hears of a new primary, before it has a log: it follows once it has."""
+    first, second = cluster.pair()
+    client = Resp(first.port)
+    for number in range(400):
+        assert client.call("SET", f"large:{number}", "x" * 100_000) == "OK"
+    client.close()
+    for discard in ([], ["--discard-local-data"]):
+        second.kill()
+        second.start().wait_answering()
+        second.must_kvctl("join", first.replication_address, *discard)
+        wait_follows(second, first)
+        wait_promotable(second)
+    for old, new in ((first, second), (second, first)):
+        old.must_kvctl("demote")  # it starts again, and loads while the other one tells it
+        promote(new, "--ack-replicas", "1")
+        wait_follows(old, new)
+        wait_member(new)
+        wait_promotable(old)
+        put(new, "after", new.name)
+    assert attempt(first, "GET", "large:399") == b"x" * 100_000

@@ -165,6 +165,25 @@ TEST(DamageTest, TruncatedFilesAreNamed) {
     ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << keep;
     EXPECT_THAT(std::string(status.message()), HasSubstr(name)) << keep;
   }
+  h.device_.SetContents(name, whole);
+  ASSERT_TRUE(h.Scan().ok());
+  // The newest, too, was made in its full size: what is missing of it was no crash's.
+  std::string newest;
+  std::vector<uint8_t> bytes;
+  for (const auto& [each, contents] : h.device_.Contents()) {
+    SegmentHeader header;
+    if (DecodeSegmentHeader(std::span(contents).first<kSegmentHeaderBytes>(), &header) ==
+        SegmentHeaderResult::kOk) {
+      newest = each;
+      bytes = contents;
+    }
+  }
+  bytes.resize(bytes.size() - 64);
+  h.device_.SetContents(newest, bytes);
+  const absl::Status status = h.Scan().status();
+  ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(newest + ": damaged"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cut short"));
 }
 
 // The whole life of a log under power cuts at every call of the device.

@@ -196,6 +196,12 @@ TEST_F(ShardFixture, WhatAnEpochTakesOverIsCommittedInAllShardsTogether) {
   commit->parts_left.store(2);
   heir->BeginEpoch({.number = 2, .id = 22}, commit);
   sibling->BeginEpoch({.number = 2, .id = 22}, commit);
+  sibling->BeginCommand();
+  sibling->NoteApplied();
+  EXPECT_EQ(sibling->dependency(), 0U) << "the record of the epoch changes no reply";
+  heir->BeginCommand();
+  heir->NoteApplied();
+  EXPECT_EQ(heir->dependency(), 2U) << "what was taken over does";
   heir->AdvanceCommitted(3);
   EXPECT_EQ(heir->committed(), 1U);
   sibling->AdvanceCommitted(1);
