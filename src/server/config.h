@@ -40,7 +40,6 @@ struct Config {
   struct Log {
     LogSync sync = LogSync::kAlways;
     uint64_t interval_us = 0;
-    std::string dir;  // empty: inside data_dir
     uint64_t segment_size_bytes = 0;
     uint64_t retain_bytes = 0;
     uint64_t checkpoint_interval_us = 0;     // 0: never by time
@@ -49,8 +48,7 @@ struct Config {
   struct Replication {
     std::string bind;
     uint16_t port = 0;
-    std::string primary;    // "host:port", empty: start as primary; counts only for a new directory
-    std::string transport;  // auto, tcp
+    std::string primary;  // "host:port", empty: start as primary; counts only for a new directory
     AckLevel ack = AckLevel::kPersisted;  // counts only for a new directory
     uint32_t ack_replicas = 0;            // counts only for a new directory
     uint64_t commit_timeout_us = 0;
@@ -113,7 +111,7 @@ Config DefaultConfig();
 [[nodiscard]] absl::Status ApplyConfigSet(const std::string& assignment, Config* config);
 
 // Rules between keys ("pool_size at most max_memory"); fills in what depends on the machine:
-// threads, shards, max_memory, log.dir.
+// threads, shards, max_memory.
 struct Machine {
   uint32_t cpu_count = 1;
   uint64_t memory_bytes = 0;

@@ -61,8 +61,6 @@ constexpr std::array kKeys = {
             "interval: each log.interval; off: when the kernel likes."},
     KeySpec{"log.interval", KeyKind::kDuration, KVS_FIELD(log.interval_us), "1s", kMs, 60 * kSecond,
             "", true, "Time between two syncs with sync = \"interval\"."},
-    KeySpec{"log.dir", KeyKind::kPath, KVS_FIELD(log.dir), "", 0, 0, "", false,
-            "Directory of the log, for a device of its own. Empty: inside data_dir."},
     KeySpec{"log.segment_size", KeyKind::kSize, KVS_FIELD(log.segment_size_bytes), "64MiB",
             4 * kMib, 4 * kGib, "", false, "Size of the pre-written files of the log."},
     KeySpec{"log.retain", KeyKind::kSize, KVS_FIELD(log.retain_bytes), "1GiB", 0, 64 * kTib, "",
@@ -85,8 +83,6 @@ constexpr std::array kKeys = {
         false,
         "\"host:port\" of the primary's replication port. Empty: this node starts as a primary.\n"
         "Counts for a new data directory only; then promote, demote and REPLICAOF decide."},
-    KeySpec{"replication.transport", KeyKind::kChoice, KVS_FIELD(replication.transport), "auto", 0,
-            0, "auto|tcp", false, "How records travel. auto: the best that both ends have."},
     KeySpec{"replication.ack", KeyKind::kChoice, KVS_FIELD(replication.ack), "persisted", 0, 0,
             "none|received|persisted", true,
             "What every member must have done before a write is answered.\n"
