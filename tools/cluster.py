@@ -57,6 +57,7 @@ class Node:
         self.expected = False    # started, and nobody has ended it on purpose
         self.log_start = 0       # where the present life begins in the log file
         self.environment = {}    # more variables, for the next start
+        self.arguments = []      # more of its command line, such as --config FILE
         self.prefix = []         # a command that runs kvstored, such as setpriv
         self.group = [] if group is None else group
         self.group.append(self)
@@ -73,7 +74,8 @@ class Node:
         sets = [f"server.port={self.port}", f"server.data_dir={self.directory / 'data'}",
                 f"replication.port={self.replication_port}", f"metrics.port={self.metrics_port}",
                 *self.settings, *more]
-        return [*self.prefix, str(BIN / "kvstored"), *(word for s in sets for word in ("--set", s))]
+        return [*self.prefix, str(BIN / "kvstored"), *self.arguments,
+                *(word for s in sets for word in ("--set", s))]
 
     def start(self, *more):
         self.directory.mkdir(parents=True, exist_ok=True)

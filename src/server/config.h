@@ -139,6 +139,16 @@ std::vector<std::pair<std::string, std::string>> ConfigGet(const Config& config,
 [[nodiscard]] absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs,
                                      Config* config, std::vector<std::string>* changed);
 
+// What a configuration that is read again asks for.
+struct ConfigChanges {
+  std::vector<std::pair<std::string, std::string>> to_set;  // for ConfigSet
+  // Need a restart; or, as replication.ack, count for a new data directory only.
+  std::vector<std::string> not_taken;
+};
+// All three resolved. `at_start` is what was read when the process started: a key that cannot be
+// changed is judged by it, since the running one has the ports that were free.
+ConfigChanges CompareConfig(const Config& at_start, const Config& running, const Config& read);
+
 // "8GiB", "512", "64KiB", "1MB" (decimal); "500ms", "2s", "15m", "1h", "100us", "0". False: not
 // such a text.
 bool ParseSize(std::string_view text, uint64_t* bytes);

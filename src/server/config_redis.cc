@@ -208,6 +208,27 @@ std::vector<std::pair<std::string, std::string>> ConfigGet(const Config& config,
   return found;
 }
 
+ConfigChanges CompareConfig(const Config& at_start, const Config& running, const Config& read) {
+  ConfigChanges changes;
+  for (const KeySpec& key : ConfigKeys()) {
+    // After a failover the operator has another member set than the file: a reload for the sake of
+    // a log level must not bring the old one back.
+    const std::string_view name = key.name;
+    const bool of_directory = name == "replication.ack" || name == "replication.ack_replicas";
+    const bool changeable = key.changeable && !of_directory;
+    const std::string value = ConfigValueText(key, read);
+    if (value == ConfigValueText(key, changeable ? running : at_start)) {
+      continue;
+    }
+    if (changeable) {
+      changes.to_set.emplace_back(name, value);
+    } else {
+      changes.not_taken.emplace_back(name);
+    }
+  }
+  return changes;
+}
+
 absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs,
                        Config* config, std::vector<std::string>* changed) {
   Config next = *config;

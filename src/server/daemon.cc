@@ -54,8 +54,8 @@ absl::StatusOr<std::string> ReadPassword(const std::string& file) {
   return password;
 }
 
-Daemon::Daemon(Config config, NvmDevice* device, Notify* notify)
-    : config_(std::move(config)), device_(device), notify_(notify) {
+Daemon::Daemon(Config config, const ConfigSource* source, NvmDevice* device, Notify* notify)
+    : config_(std::move(config)), source_(source), device_(device), notify_(notify) {
 }
 
 Daemon::~Daemon() = default;
@@ -186,6 +186,40 @@ void Daemon::Shutdown(bool save) {
   }
 }
 
+void Daemon::Reload() {
+  if (!source_->read) {
+    base::LogWarning("SIGHUP: there is no configuration file to read again; give --config");
+    return;
+  }
+  const absl::StatusOr<Config> read = source_->read();
+  if (!read.ok()) {
+    base::LogError(
+        absl::StrFormat("SIGHUP: nothing is changed: %s", std::string(read.status().message())));
+    return;
+  }
+  const ConfigChanges changes = CompareConfig(source_->at_start, *node_->config(), *read);
+  if (!changes.to_set.empty()) {
+    if (const absl::Status set = node_->ConfigSet(changes.to_set); !set.ok()) {
+      base::LogError(absl::StrFormat("SIGHUP: nothing is changed: %s", std::string(set.message())));
+      return;
+    }
+  }
+  std::string now;
+  for (const auto& [name, value] : changes.to_set) {
+    now += absl::StrFormat("%s %s = %s", now.empty() ? ":" : ",", name, value);
+  }
+  base::LogInfo(absl::StrFormat("SIGHUP: the configuration was read again; %d keys changed%s",
+                                changes.to_set.size(), now));
+  std::string waiting;
+  for (const std::string& name : changes.not_taken) {
+    waiting += (waiting.empty() ? "" : ", ") + name;
+  }
+  if (!waiting.empty()) {
+    base::LogWarning(absl::StrFormat(
+        "SIGHUP: changed in the file, but not to be taken over while the node runs: %s", waiting));
+  }
+}
+
 DaemonEnd Daemon::Wait(const sigset_t& signals, absl::Status* error) {
   int64_t next_watchdog_us = 0;
   while (true) {
@@ -194,6 +228,9 @@ DaemonEnd Daemon::Wait(const sigset_t& signals, absl::Status* error) {
     if (signal == SIGTERM || signal == SIGINT) {
       Shutdown(false);
       return DaemonEnd::kStop;
+    }
+    if (signal == SIGHUP) {
+      Reload();
     }
     if (const int how = shutdown_.load(); how != 0) {
       Shutdown(how == 1);

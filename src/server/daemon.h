@@ -3,6 +3,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,9 +23,17 @@ namespace kvstored::server {
 
 enum class DaemonEnd { kStop, kRestart, kFailed };
 
+// Where the configuration comes from, for SIGHUP.
+struct ConfigSource {
+  // Reads, checks and resolves it as at the start of the process. Empty: there is no file.
+  std::function<absl::StatusOr<Config>()> read;
+  // What it was then: CONFIG SET and free ports change the running one.
+  Config at_start;
+};
+
 class Daemon {
  public:
-  Daemon(Config config, NvmDevice* device, Notify* notify);
+  Daemon(Config config, const ConfigSource* source, NvmDevice* device, Notify* notify);
   ~Daemon();
 
   // Runs until a signal of `signals` (blocked in every thread), SHUTDOWN, or a wanted restart.
@@ -43,6 +52,8 @@ class Daemon {
   // Waits for signals and events; returns how to end.
   DaemonEnd Wait(const sigset_t& signals, absl::Status* error);
   void Shutdown(bool save);
+  // SIGHUP: takes over what can be changed while the node runs, names what cannot.
+  void Reload();
   void ApplySettings(const Config& config);
   void AddMetrics();
   void CollectNode(metrics::Collection* out) const;
@@ -50,6 +61,7 @@ class Daemon {
   void CollectReplication(metrics::Collection* out) const;
 
   Config config_;
+  const ConfigSource* const source_;
   NvmDevice* const device_;
   Notify* const notify_;
   base::SystemClock clock_;

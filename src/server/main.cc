@@ -22,7 +22,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int Serve(Config config) {
+int Serve(const ConfigSource& source) {
   // Signals are taken by the main thread alone; blocked before any other thread exists.
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -32,6 +32,7 @@ int Serve(Config config) {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
+  Config config = source.at_start;
   absl::StatusOr<std::unique_ptr<NvmDevice>> device = nvm::OpenDiskDevice(config.server.data_dir);
   if (!device.ok()) {
     return Fail(device.status());
@@ -43,7 +44,7 @@ int Serve(Config config) {
   }
   Notify notify = Notify::FromEnvironment();
   while (true) {
-    Daemon daemon(config, device->get(), &notify);
+    Daemon daemon(config, &source, device->get(), &notify);
     absl::Status error;
     switch (daemon.Run(signals, &error)) {
       case DaemonEnd::kStop:
@@ -60,6 +61,12 @@ int Serve(Config config) {
   }
 }
 
+absl::StatusOr<Config> ReadConfig(const std::string& file, const std::vector<std::string>& sets) {
+  KVS_ASSIGN_OR_RETURN(Config config, LoadConfig(file, sets));
+  KVS_RETURN_IF_ERROR(ResolveConfig(ThisMachine(), &config));
+  return config;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("kvstored: a replicated in-memory key-value server that speaks the Redis protocol");
   std::string file;
@@ -71,12 +78,9 @@ int Main(int argc, char** argv) {
       ->take_all();
   app.add_flag("--check-config", check, "read the configuration, say what is wrong, and end");
   CLI11_PARSE(app, argc, argv);
-  absl::StatusOr<Config> config = LoadConfig(file, sets);
+  const absl::StatusOr<Config> config = ReadConfig(file, sets);
   if (!config.ok()) {
     return Fail(config.status());
-  }
-  if (absl::Status resolved = ResolveConfig(ThisMachine(), &*config); !resolved.ok()) {
-    return Fail(resolved);
   }
   if (check) {
     std::printf("configuration is valid\n");
@@ -85,7 +89,13 @@ int Main(int argc, char** argv) {
   base::InitLog(
       config->server.log_format == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
       config->server.log_level);
-  return Serve(*std::move(config));
+  ConfigSource source{.read = nullptr, .at_start = *config};
+  if (!file.empty()) {
+    source.read = [&file, &sets] {
+      return ReadConfig(file, sets);
+    };
+  }
+  return Serve(source);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """One real kvstored: start, errors of starting, pages, systemd's messages, clean end, data kept."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -105,6 +106,56 @@ def test_status_and_config(make):
     node.must_kvctl("checkpoint")
     code, _, error = node.kvctl("member", "drop", "nobody")
     assert code == 1 and "nobody" in error
+
+
+def shown(client, name):
+    return client.must("CONFIG", "GET", name)[1]
+
+
+def test_reload(make, tmp_path):
+    file = tmp_path / "reload.toml"
+    file.write_text('[server]\nmaxclients = 100\ntimeout = "1h"\n[log]\nretain = "1GiB"\n')
+    node = make(settings=["log.retain=32MiB"])
+    node.arguments = ["--config", str(file)]
+    node.start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    client = Resp(node.port)
+    client.must("CONFIG", "SET", "server.timeout", "2h")
+
+    def reload(text, said):
+        file.write_text(text)
+        before = node.log_text().count(said)
+        node.process.send_signal(signal.SIGHUP)
+        node.wait(f"saying '{said}' again", lambda: node.log_text().count(said) > before)
+
+    reload("[server]\nmaxclients = 0\n", "SIGHUP: nothing is changed: ")
+    assert f"{file}:2: server.maxclients" in node.log_text()
+    reload("[memory]\npool_size = 7\n", "SIGHUP: nothing is changed: ")
+    # Each key is allowed, but not beside the others.
+    reload('[server]\nmaxclients = 300\n[replication]\ncommit_timeout = "20s"\n',
+           "SIGHUP: nothing is changed: ")
+    assert shown(client, "server.maxclients") == b"100"
+    assert shown(client, "server.timeout") == b"2h"
+    # What is set on the command line wins, as at the start; the file wins over CONFIG SET.
+    reload('[server]\nmaxclients = 200\ntimeout = "1h"\nlog_format = "json"\n'
+           '[log]\nretain = "2GiB"\nsync = "off"\n[replication]\nack_replicas = 1\n',
+           "not to be taken over while the node runs: server.log_format, log.sync, "
+           "replication.ack_replicas\n")
+    assert shown(client, "server.maxclients") == b"200"
+    assert shown(client, "server.timeout") == b"1h"
+    assert shown(client, "log.retain") == b"32MiB"
+    assert shown(client, "log.sync") == b"always"
+    assert shown(client, "replication.ack_replicas") == b"0"
+    assert "2 keys changed: server.maxclients = 200, server.timeout = 1h" in node.log_text()
+    client.must("SET", "still", "served")
+
+
+def test_reload_without_a_file(make):
+    node = make().start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    node.process.send_signal(signal.SIGHUP)
+    node.wait("saying so", lambda: "no configuration file to read again" in node.log_text())
+    assert Resp(node.port).must("PING") == "PONG"
 
 
 def test_data_directory_is_locked(make):
