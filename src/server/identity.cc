@@ -49,6 +49,16 @@ void WarnOfDifferences(const log::Meta& meta, const Config& config) {
   }
 }
 
+// A replica has its primary's shards, which is no difference to warn of.
+void WarnOfShards(const log::Meta& meta, const log::Manifest& manifest, const Config& config) {
+  if (meta.role == Role::kPrimary && manifest.shard_count != config.server.shards) {
+    base::LogWarning(absl::StrFormat(
+        "server.shards of the configuration (%d, or 0 that became %d) differs from this data "
+        "directory's (%d), which counts: it is fixed when a data directory is made",
+        config.server.shards, config.server.shards, manifest.shard_count));
+  }
+}
+
 }  // namespace
 
 std::vector<replication::EpochEntry> ToReplication(const std::vector<log::EpochEntry>& epochs) {
@@ -145,6 +155,7 @@ absl::Status Identity::ReadManifest(const Config& config) {
   absl::StatusOr<log::Manifest> manifest = log::LoadManifest(device_, meta_.data_set_directory);
   if (manifest.ok()) {
     manifest_ = *std::move(manifest);
+    WarnOfShards(meta_, manifest_, config);
     return absl::OkStatus();
   }
   return MayRejoin(config, manifest.status()) ? SetAsideDataSet(manifest.status())

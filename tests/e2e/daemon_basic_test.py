@@ -158,6 +158,21 @@ def test_reload_without_a_file(make):
     assert Resp(node.port).must("PING") == "PONG"
 
 
+def test_shards_of_the_directory_count(make):
+    node = make().start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    shards = len(node.status()["shards"])
+    node.stop()
+    node.start("server.shards=8")
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    assert len(node.status()["shards"]) == shards
+    assert f"differs from this data directory's ({shards}), which counts" in node.log_text()
+    node.stop()
+    node.start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    assert "differs from this data directory" not in node.log_text()
+
+
 def test_data_directory_is_locked(make):
     first = make("first").start()
     first.wait_answering()
