@@ -47,6 +47,15 @@ void ConfigSet(Session& session, std::span<const std::string_view> words) {
     }
     pairs.emplace_back(std::move(name), words[i + 1]);
   }
+  if (!session.in_exec()) {
+    session.Control([&](Session::ControlDone done) {
+      session.node().ConfigSet(std::move(pairs), [done](const absl::Status& status) {
+        done(status.ok() ? absl::StatusOr<std::string>("OK") : status);
+      });
+    });
+    return;
+  }
+  // A transaction holds its shards: it cannot wait for members.
   const absl::Status status = session.node().ConfigSet(pairs);
   if (status.ok()) {
     session.out().Simple("OK");

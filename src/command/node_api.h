@@ -23,8 +23,13 @@ class NodeApi {
   virtual std::string InfoSection(std::string_view section) = 0;
   // CONFIG GET: pairs whose name matches the glob.
   virtual std::vector<std::pair<std::string, std::string>> ConfigGet(std::string_view pattern) = 0;
-  // CONFIG SET: all or nothing; the error's message is what Redis would say after "ERR ".
+  // CONFIG SET: all or nothing; the error's message is what Redis would say after "ERR ". This form
+  // refuses settings to which members must consent.
   virtual absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs) = 0;
+  // And this one waits for them. `done` is called exactly once, on any thread, with OK only when
+  // everything is in force.
+  virtual void ConfigSet(std::vector<std::pair<std::string, std::string>> pairs,
+                         std::function<void(const absl::Status&)> done) = 0;
 
   // ROLE's facts.
   struct ReplicaFacts {

@@ -86,6 +86,9 @@ class Session : public net::ConnHandler {
   // message".
   using ControlFinish = void (*)(Session& session, const absl::StatusOr<std::string>& result);
   void Control(std::vector<std::string> words, ControlFinish finish = nullptr);
+  // The same for another operation of the node, which calls `done` once, on any thread.
+  using ControlDone = std::function<void(absl::StatusOr<std::string>)>;
+  void Control(const std::function<void(ControlDone done)>& start, ControlFinish finish = nullptr);
   // Runs `ask` on every front thread (it appends to *part), then `merge` here. Later commands wait.
   using GatherAsk = void (*)(FrontThread& front, std::span<const std::string_view> args,
                              const Session* asker, std::string* part);

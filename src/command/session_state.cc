@@ -40,6 +40,11 @@ void AskThere(base::Task* task) {
 }  // namespace
 
 void Session::Control(std::vector<std::string> words, ControlFinish finish) {
+  Control([this, &words](ControlDone done) { node().Control(std::move(words), std::move(done)); },
+          finish);
+}
+
+void Session::Control(const std::function<void(ControlDone done)>& start, ControlFinish finish) {
   if (in_exec_) {
     out_.Error(kNotInTransaction);
     return;
@@ -51,7 +56,7 @@ void Session::Control(std::vector<std::string> words, ControlFinish finish) {
   Enqueue(op);
   shard::ThreadSet* threads = front_->set().options().threads;
   const uint32_t home = front_->index();
-  node().Control(std::move(words), [op, threads, home](absl::StatusOr<std::string> result) {
+  start([op, threads, home](absl::StatusOr<std::string> result) {
     // On any thread: the op stays alive, since the session waits for it even when it was closed.
     threads->RunOn(home,
                    [op, result = std::move(result)] { op->session->OnControlDone(op, result); });

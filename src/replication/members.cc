@@ -132,7 +132,8 @@ void Members::Continue() {
         Finish(absl::UnavailableError(
             "a member that would lose its place cannot be reached, so that its right to be "
             "promoted "
-            "cannot be withdrawn; --force goes on, and that node must then never be promoted"));
+            "cannot be withdrawn; kvctl member drop --force goes on, and that node must then never "
+            "be promoted"));
         return;
       }
       change_->losers.erase(change_->losers.begin() + static_cast<ptrdiff_t>(i));

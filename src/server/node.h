@@ -89,6 +89,8 @@ class Node : public command::NodeApi, private log::LogListener {
   std::string InfoSection(std::string_view section) override;
   std::vector<std::pair<std::string, std::string>> ConfigGet(std::string_view pattern) override;
   absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs) override;
+  void ConfigSet(std::vector<std::pair<std::string, std::string>> pairs,
+                 std::function<void(const absl::Status&)> done) override;
   RoleFacts RoleNow() override;
   uint32_t ReplicasAt(const std::vector<std::pair<ShardId, Seq>>& positions,
                       bool persisted) override;
@@ -126,7 +128,10 @@ class Node : public command::NodeApi, private log::LogListener {
   void ControlOnReplication(const ControlRequest& request, const ControlDone& done);
   void ControlMembers(const ControlRequest& request, const ControlDone& done);
   void ControlReplicaOf(const ControlRequest& request, const ControlDone& done);
-  absl::Status ApplyConfig(const Config& next, const std::vector<std::string>& changed);
+  // The configuration with `pairs` set, checked, not in force yet.
+  absl::StatusOr<Config> PlanConfig(const std::vector<std::pair<std::string, std::string>>& pairs,
+                                    std::vector<std::string>* changed) const;
+  void ApplyConfig(const Config& next, const std::vector<std::string>& changed);
   std::string InfoServer();
   std::string InfoMemory();
   std::string InfoPersistence();

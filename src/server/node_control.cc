@@ -22,6 +22,13 @@ replication::Replication::Done Answer(std::function<void(absl::StatusOr<std::str
   };
 }
 
+// Keys that are decided with the members and persisted, not only set.
+bool NeedsMembers(const std::vector<std::string>& changed) {
+  return std::any_of(changed.begin(), changed.end(), [](const std::string& name) {
+    return name == "replication.ack" || name == "replication.ack_replicas";
+  });
+}
+
 }  // namespace
 
 void Node::Control(std::vector<std::string> words, ControlDone done) {
@@ -153,19 +160,31 @@ std::vector<std::pair<std::string, std::string>> Node::ConfigGet(std::string_vie
   return server::ConfigGet(shown, pattern);
 }
 
-absl::Status Node::ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs) {
-  const std::lock_guard lock(config_mutex_);
+absl::StatusOr<Config> Node::PlanConfig(
+    const std::vector<std::pair<std::string, std::string>>& pairs,
+    std::vector<std::string>* changed) const {
   Config next = *core_->config.Get();
   const log::Meta meta = core_->identity->meta();
   next.replication.ack = meta.ack;
   next.replication.ack_replicas = meta.ack_replicas;
-  std::vector<std::string> changed;
-  KVS_RETURN_IF_ERROR(server::ConfigSet(pairs, &next, &changed));
+  KVS_RETURN_IF_ERROR(server::ConfigSet(pairs, &next, changed));
   // As at the start: "half of the machine" becomes a number, and keys must fit each other.
   if (const absl::Status resolved = ResolveConfig(ThisMachine(), &next); !resolved.ok()) {
     return absl::InvalidArgumentError("CONFIG SET failed - " + std::string(resolved.message()));
   }
-  KVS_RETURN_IF_ERROR(ApplyConfig(next, changed));
+  return next;
+}
+
+absl::Status Node::ConfigSet(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  const std::lock_guard lock(config_mutex_);
+  std::vector<std::string> changed;
+  KVS_ASSIGN_OR_RETURN(const Config next, PlanConfig(pairs, &changed));
+  if (NeedsMembers(changed)) {
+    return absl::FailedPreconditionError(
+        "CONFIG SET failed - replication.ack and replication.ack_replicas need the members' "
+        "consent, for which a transaction cannot wait");
+  }
+  ApplyConfig(next, changed);
   core_->config.Set(next);
   if (on_config) {
     on_config(next);
@@ -173,7 +192,29 @@ absl::Status Node::ConfigSet(const std::vector<std::pair<std::string, std::strin
   return absl::OkStatus();
 }
 
-absl::Status Node::ApplyConfig(const Config& next, const std::vector<std::string>& changed) {
+void Node::ConfigSet(std::vector<std::pair<std::string, std::string>> pairs,
+                     std::function<void(const absl::Status&)> done) {
+  std::vector<std::string> changed;
+  const absl::StatusOr<Config> next = PlanConfig(pairs, &changed);
+  if (!next.ok() || !NeedsMembers(changed)) {
+    done(next.ok() ? ConfigSet(pairs) : next.status());
+    return;
+  }
+  // First what can still be refused. Then the same pairs find the acknowledgement as they want it.
+  core_->replication->Post([this, pairs = std::move(pairs), done = std::move(done),
+                            ack = next->replication.ack,
+                            ack_replicas = next->replication.ack_replicas] {
+    core_->replication->SetAck(
+        ack, ack_replicas, false, [this, pairs, done](const absl::Status& status) {
+          done(status.ok()
+                   ? ConfigSet(pairs)
+                   : absl::Status(status.code(), absl::StrFormat("CONFIG SET failed - %s",
+                                                                 std::string(status.message()))));
+        });
+  });
+}
+
+void Node::ApplyConfig(const Config& next, const std::vector<std::string>& changed) {
   const auto has = [&changed](const char* name) {
     return std::find(changed.begin(), changed.end(), name) != changed.end();
   };
@@ -191,19 +232,6 @@ absl::Status Node::ApplyConfig(const Config& next, const std::vector<std::string
   if (has("log.retain") && log != nullptr) {
     log->SetRetainBytes(next.log.retain_bytes);
   }
-  if (has("replication.ack") || has("replication.ack_replicas")) {
-    const AckLevel ack = next.replication.ack;
-    const uint32_t ack_replicas = next.replication.ack_replicas;
-    core_->replication->Post([this, ack, ack_replicas] {
-      core_->replication->SetAck(ack, ack_replicas, false, [](const absl::Status& status) {
-        if (!status.ok()) {
-          base::LogWarning(
-              absl::StrFormat("CONFIG SET replication.ack: %s", std::string(status.message())));
-        }
-      });
-    });
-  }
-  return absl::OkStatus();
 }
 
 uint32_t Node::ReplicasAt(const std::vector<std::pair<ShardId, Seq>>& positions, bool persisted) {

@@ -184,7 +184,8 @@ bool Nemesis::StrikeRoles(uint64_t kind) {
         return false;
       }
       const auto ack_replicas = static_cast<uint32_t>(random_.Below(cluster_->node_count()));
-      (void)primary->node->ConfigSet({{"replication.ack_replicas", std::to_string(ack_replicas)}});
+      primary->node->ConfigSet({{"replication.ack_replicas", std::to_string(ack_replicas)}},
+                               [](const absl::Status&) {});
       return Fault("set_ack");
     }
     case 5:

@@ -42,6 +42,10 @@ class FakeNode : public NodeApi {
   absl::Status ConfigSet(const std::vector<std::pair<std::string, std::string>>&) override {
     return absl::OkStatus();
   }
+  void ConfigSet(std::vector<std::pair<std::string, std::string>> pairs,
+                 std::function<void(const absl::Status&)> done) override {
+    config_sets.emplace_back(std::move(pairs), std::move(done));
+  }
   RoleFacts RoleNow() override {
     return {};
   }
@@ -61,6 +65,9 @@ class FakeNode : public NodeApi {
     return 0;
   }
 
+  std::vector<std::pair<std::vector<std::pair<std::string, std::string>>,
+                        std::function<void(const absl::Status&)>>>
+      config_sets;
   uint32_t replicas = 0;
   std::vector<std::pair<ShardId, Seq>> asked;
   std::vector<std::pair<std::vector<std::string>, std::function<void(absl::StatusOr<std::string>)>>>

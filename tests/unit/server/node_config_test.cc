@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -137,6 +138,27 @@ TEST_F(NodeConfigTest, ChecksRulesBetweenKeysAsAtTheStart) {
   EXPECT_TRUE(node_->ConfigSet({{"maxmemory", "0"}}).ok());
   EXPECT_EQ(Get("maxmemory"), std::to_string(ThisMachine().memory_bytes / 2));
   EXPECT_EQ(node_->core()->pool.max_bytes(), ThisMachine().memory_bytes / 2);
+}
+
+TEST_F(NodeConfigTest, AnswersWhenTheMemberSetIsInForce) {
+  while (!node_->core()->gate.writable.load()) {  // nobody is a primary before its epoch is open
+    std::this_thread::yield();
+  }
+  const auto set = [this](Pairs pairs) {
+    std::promise<absl::Status> result;
+    node_->ConfigSet(std::move(pairs),
+                     [&result](const absl::Status& status) { result.set_value(status); });
+    return result.get_future().get();
+  };
+  EXPECT_TRUE(set({{"replication.ack_replicas", "2"}, {"timeout", "7"}}).ok());
+  EXPECT_EQ(Get("replication.ack_replicas"), "2");
+  EXPECT_EQ(Get("timeout"), "7");
+  EXPECT_FALSE(set({{"replication.ack_replicas", "9"}}).ok());
+  EXPECT_FALSE(node_->ConfigSet({{"replication.ack_replicas", "0"}, {"timeout", "8"}}).ok());
+  EXPECT_EQ(Get("timeout"), "7");
+  EXPECT_EQ(Get("replication.ack_replicas"), "2");
+  EXPECT_TRUE(set({{"replication.ack_replicas", "0"}}).ok());
+  EXPECT_EQ(Get("replication.ack_replicas"), "0");
 }
 
 }  // namespace
