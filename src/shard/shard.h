@@ -91,7 +91,8 @@ class Shard {
   // SCAN, KEYS, DBSIZE, RANDOMKEY: the reply depends on everything applied so far. That an epoch
   // began changes no reply: a new primary that nobody has joined yet can be looked at.
   void NoteApplied() {
-    dependency_ = std::max(dependency_, applied_ == epoch_begin_ ? applied_ - 1 : applied_);
+    const bool is_begin = epoch_begin_ != 0 && applied_ == epoch_begin_;
+    dependency_ = std::max(dependency_, is_begin ? applied_ - 1 : applied_);
   }
   // WATCH: what is seen of the key now, and whether it has been touched since (as in Redis, coming
   // into being and going again counts, and so does expiring; the removal of what had expired before
@@ -343,7 +344,7 @@ class Shard {
   Options options_;
   store::Store store_;
   Seq applied_ = 0;
-  Seq epoch_begin_ = 0;  // of the newest epoch that this shard opened
+  Seq epoch_begin_ = 0;  // of the newest epoch that this shard opened; 0: none
   std::atomic<Seq> committed_{0};
   Seq dependency_ = 0;
   uint64_t now_us_ = 0;

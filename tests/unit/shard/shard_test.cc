@@ -189,6 +189,8 @@ TEST_F(ShardFixture, WhatAnEpochTakesOverIsCommittedInAllShardsTogether) {
   auto heir = MakeShard(&mine);
   std::vector<record::BatchRef> others;
   auto sibling = MakeShard(&others);
+  sibling->NoteApplied();
+  EXPECT_EQ(sibling->dependency(), 0U) << "nothing is there";
   heir->Receive(batches_[0]);
   ASSERT_EQ(heir->ApplyCommitted(1), OpResult::kOk);
   ASSERT_EQ(heir->ApplyReceived(2), OpResult::kOk);
