@@ -1,6 +1,7 @@
 #include "memory/region_pool.h"
 
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,12 @@ constexpr uint64_t kHeadRoomBytesMin = uint64_t{64} << 20;
 // Address space that is reserved at a time beyond the limit.
 constexpr uint64_t kBeyondLimitBytes = uint64_t{64} << 20;
 
+// A kernel clears a huge page in a tenth of that.
+constexpr int64_t kSlowChunkNs = 1'000'000;
+// So many chunks get small pages before a huge one is tried again: more each time it was slow.
+constexpr uint32_t kSmallPageChunksMin = 31;
+constexpr uint32_t kSmallPageChunksMax = 1023;
+
 uint64_t RoundUpToChunk(uint64_t bytes) {
   return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
 }
@@ -33,7 +40,39 @@ void Touch(char* begin, uint64_t bytes) {
   }
 }
 
+// CPU time of this thread: other work on the machine does not count.
+int64_t ThreadCpuNs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 }  // namespace
+
+// A huge page is cheaper than 512 small ones, unless a hypervisor has to find its memory first: a
+// guest that reports free pages to its host gives away what it has in whole huge pages, and gets it
+// back a hundred times slower than it would clear it. Small pages come from what the guest kept.
+// Which it is only the clock tells, so it is asked again and again.
+void RegionPool::FaultIn(char* chunk) {
+  uint32_t left = small_page_chunks_.load(std::memory_order_relaxed);
+  if (left > 0) {
+    small_page_chunks_.store(left - 1, std::memory_order_relaxed);
+    madvise(chunk, kChunkBytes, MADV_NOHUGEPAGE);
+    Touch(chunk, kChunkBytes);
+    // khugepaged(8) may join them later; and the region stays one mapping.
+    madvise(chunk, kChunkBytes, MADV_HUGEPAGE);
+  } else {
+    const int64_t start_ns = ThreadCpuNs();
+    Touch(chunk, kChunkBytes);
+    const bool is_slow = ThreadCpuNs() - start_ns > kSlowChunkNs;
+    const uint32_t last = last_small_page_chunks_.load(std::memory_order_relaxed);
+    const uint32_t next =
+        is_slow ? std::clamp(2 * last + 1, kSmallPageChunksMin, kSmallPageChunksMax) : 0;
+    last_small_page_chunks_.store(next, std::memory_order_relaxed);
+    small_page_chunks_.store(next, std::memory_order_relaxed);
+  }
+  Poison(chunk, kChunkBytes);
+}
 
 uint64_t RegionPool::DefaultHeadRoomBytes(uint64_t max_bytes) {
   return std::max(max_bytes / 8, kHeadRoomBytesMin);
@@ -92,8 +131,7 @@ void RegionPool::Pretouch(uint32_t slice_index, uint32_t slice_count) {
     chunks = free_chunks_;
   }
   for (size_t i = slice_index; i < chunks.size(); i += slice_count) {
-    Touch(chunks[i], kChunkBytes);
-    Poison(chunks[i], kChunkBytes);
+    FaultIn(chunks[i]);
   }
 }
 
@@ -151,7 +189,11 @@ char* RegionPool::MapNextLocked(bool beyond_limit) {
     return nullptr;
   }
   // Only advice: a kernel without huge pages serves small ones.
-  madvise(chunk, kChunkBytes, MADV_HUGEPAGE);
+  if (small_page_chunks_.load(std::memory_order_relaxed) == 0) {
+    madvise(chunk, kChunkBytes, MADV_HUGEPAGE);
+  } else {
+    unadvised_chunks_.push_back(chunk);
+  }
   region.mapped_bytes += kChunkBytes;
   counters_.mapped_bytes += kChunkBytes;
   // Here and not in Free(), which must not allocate: the lists have room for every chunk there is.
@@ -217,7 +259,18 @@ void RegionPool::Free(void* chunk) {
   free_chunks_.push_back(static_cast<char*>(chunk));
 }
 
+// Chunks that a tick took untouched, while huge pages are slow, got small ones; with the same
+// advice as their neighbours the region is one mapping again (the kernel allows a process 65,530).
+void RegionPool::AdviseAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (char* chunk : unadvised_chunks_) {
+    madvise(chunk, kChunkBytes, MADV_HUGEPAGE);
+  }
+  unadvised_chunks_.clear();
+}
+
 uint32_t RegionPool::KeepFree(uint32_t count) {
+  AdviseAll();
   uint32_t added_count = 0;
   for (;;) {
     char* chunk = nullptr;
@@ -231,8 +284,7 @@ uint32_t RegionPool::KeepFree(uint32_t count) {
     if (chunk == nullptr) {
       return added_count;
     }
-    Touch(chunk, kChunkBytes);  // outside the lock: this is what takes long
-    Poison(chunk, kChunkBytes);
+    FaultIn(chunk);  // outside the lock: this is what takes long
     const std::lock_guard<std::mutex> lock(mutex_);
     free_chunks_.push_back(chunk);
     counters_.free_bytes += kChunkBytes;

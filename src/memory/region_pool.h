@@ -99,6 +99,8 @@ class RegionPool {
   std::vector<Region> regions() const;
 
  private:
+  void FaultIn(char* chunk);
+  void AdviseAll();
   uint64_t LimitBytesLocked() const;
   bool ReserveLocked(uint64_t size_bytes);
   char* MapNextLocked(bool beyond_limit = false);
@@ -107,11 +109,14 @@ class RegionPool {
   const Options options_;
   std::atomic<uint64_t> max_bytes_;
   std::atomic<int64_t> charged_bytes_{0};
+  std::atomic<uint32_t> small_page_chunks_{0};       // so many chunks to come get small pages
+  std::atomic<uint32_t> last_small_page_chunks_{0};  // how many it were the last time
 
   mutable std::mutex mutex_;
   std::vector<Region> regions_;
   std::vector<char*> free_chunks_;  // may be backed
   std::vector<char*> cold_chunks_;  // memory given back, address kept
+  std::vector<char*> unadvised_chunks_;
   PoolCounters counters_;
 };
 
