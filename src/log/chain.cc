@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "log/damage.h"
 #include "log/frame_scan.h"
+#include "log/meta.h"
 
 namespace kvstored::log {
 namespace {
@@ -85,6 +86,24 @@ absl::Status CheckTornHeader(const RecoveryOptions& options, const Candidate& ca
   return absl::OkStatus();
 }
 
+// Every file that was made and is not part of what is left of the chain must be there.
+absl::Status CheckNotedFiles(const RecoveryOptions& options,
+                             const std::map<uint64_t, Candidate>& candidates, uint64_t newest) {
+  KVS_ASSIGN_OR_RETURN(const LogFiles noted, LoadLogFiles(options.device, options.directory));
+  for (uint64_t number = newest + 1; number <= noted.newest; ++number) {
+    const auto found = candidates.find(number);
+    if (found == candidates.end() || found->second.file->size_bytes() < noted.segment_bytes) {
+      return DamageError(absl::StrFormat(
+          "%s/%s is %s, and what is left of the log ends before it: it may have held the newest "
+          "records of every shard (files up to number %d were made); %s",
+          options.device->Describe(), SegmentName(options.directory, number),
+          found == candidates.end() ? "absent" : "cut short at offset 0", noted.newest,
+          DamageRemedy()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string DamageRemedy() {
@@ -113,6 +132,7 @@ absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {
       KVS_RETURN_IF_ERROR(CheckTornHeader(options, candidate, number));
     }
   }
+  KVS_RETURN_IF_ERROR(CheckNotedFiles(options, candidates, newest));
   Chain chain;
   for (uint64_t number = newest; number != 0; --number) {
     Candidate& candidate = candidates[number];

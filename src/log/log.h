@@ -5,8 +5,9 @@
 //
 // What a crash leaves: the chain of segments named by the newest valid segment header; in the
 // newest segment a torn tail above the last confirmed position; a prepared segment that no header
-// names. A segment's header is persisted before its first frame is written, and its predecessor is
-// persisted to its end before that header is: so a successor proves that its predecessor is whole.
+// names, noted as made (LogFiles) or not yet. A segment's header is persisted before its first
+// frame is written, and its predecessor is persisted to its end before that header is: so a
+// successor proves that its predecessor is whole.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,7 @@
 #include "base/event.h"
 #include "kvstored/clock.h"
 #include "kvstored/nvm_device.h"
+#include "kvstored/op_result.h"
 #include "kvstored/types.h"
 #include "log/frame.h"
 #include "log/segment_index.h"
@@ -91,10 +93,10 @@ class Log {
   // --- Producers: any thread; batches of one shard come from one thread at a time, in seq order.
   // ---
 
-  // Reserves space for records of that many encoded bytes. False: the disk is full, nothing
-  // changed. Submit spends what was reserved; what stays unspent is kept by its owner for its next
-  // records or given back with Return.
-  [[nodiscard]] bool Reserve(uint64_t bytes) {
+  // Reserves space for records of that many encoded bytes. kWait: not ready yet, ask again;
+  // kDiskFull: not to be had now. Then nothing changed. Submit spends what was reserved; what stays
+  // unspent is kept by its owner for its next records or given back with Return.
+  OpResult Reserve(uint64_t bytes) {
     return space_.Reserve(bytes);
   }
   void Return(uint64_t bytes) {
@@ -137,9 +139,14 @@ class Log {
     event_.Set();
   }
   // Makes or recycles one spare segment if one is missing: slow, so on a helper thread (or the
-  // simulator between steps). kResourceExhausted: the disk is full; call again later.
+  // simulator between steps). kResourceExhausted: the disk is full, or has no room for all that a
+  // reservation asked for; call again while NeedsSegment.
   // A full disk takes back, segment by segment, what is kept for catch-up only (log.retain).
   absl::Status PrepareSegment();
+  // Fewer spares than there should be, whatever was asked for.
+  bool IsShortOfSegments() const {
+    return space_.spare_count() < options_.spare_segments;
+  }
   bool NeedsSegment() const {
     return space_.WantsSpare(options_.spare_segments);
   }
@@ -218,12 +225,14 @@ class Log {
 
   absl::Status Begin(LogTail tail);
   absl::Status CollectLeftovers(uint64_t oldest_number);
+  absl::Status NoteFiles(uint64_t newest_number);
   absl::Status AddBatch(Round* round, const record::Batch& batch);
   absl::Status WriteRound(Round* round);
   absl::Status Roll();
   absl::Status PersistCurrent();
   absl::Status StartSegment(const SpareSegment& spare);
   absl::StatusOr<SpareSegment> MakeSpare(uint64_t reserve);
+  absl::Status CheckRoomForDemand(uint64_t reserve);
   absl::StatusOr<SpareSegment> CreateSpare(const std::string& name, uint64_t reserve);
   absl::Status BlankHeader(NvmFile* file);
   void Retire(std::vector<Segment> removed);

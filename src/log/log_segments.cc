@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "log/log.h"
+#include "log/meta.h"
 
 namespace kvstored::log {
 
@@ -66,10 +67,17 @@ absl::Status Log::Begin(LogTail tail) {
   return absl::OkStatus();
 }
 
+// Noted only when the file is there whole, and before it is used.
+absl::Status Log::NoteFiles(uint64_t newest_number) {
+  return SaveLogFiles(options_.device, options_.directory,
+                      {.newest = newest_number, .segment_bytes = options_.segment_bytes});
+}
+
 // Files outside the chain: spares prepared by an earlier life, segments that were being recycled.
 absl::Status Log::CollectLeftovers(uint64_t oldest_number) {
   KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                        options_.device->List(options_.directory));
+  std::vector<std::string> useless;
   for (const std::string& base_name : names) {
     const uint64_t number = ParseSegmentName(base_name);
     if (number == 0 || (number >= oldest_number && number <= current_.header.number)) {
@@ -83,9 +91,15 @@ absl::Status Log::CollectLeftovers(uint64_t oldest_number) {
       space_.AddSpare({name, std::move(file)});
       ++next_spare_number_;
     } else {
-      file.reset();
-      KVS_RETURN_IF_ERROR(options_.device->Remove(name));
+      useless.push_back(name);
     }
+  }
+  KVS_ASSIGN_OR_RETURN(const LogFiles noted, LoadLogFiles(options_.device, options_.directory));
+  if (noted != LogFiles{next_spare_number_ - 1, options_.segment_bytes}) {
+    KVS_RETURN_IF_ERROR(NoteFiles(next_spare_number_ - 1));
+  }
+  for (const std::string& name : useless) {
+    KVS_RETURN_IF_ERROR(options_.device->Remove(name));
   }
   return absl::OkStatus();
 }
@@ -126,6 +140,7 @@ absl::StatusOr<SpareSegment> Log::MakeSpare(uint64_t reserve) {
   } else {
     KVS_ASSIGN_OR_RETURN(spare, CreateSpare(name, reserve));
   }
+  KVS_RETURN_IF_ERROR(NoteFiles(next_spare_number_));
   ++next_spare_number_;
   return spare;
 }
@@ -136,14 +151,38 @@ absl::Status Log::PrepareSegment() {
     return absl::OkStatus();
   }
   const uint64_t reserve = reserve_bytes_.load(std::memory_order_relaxed);
+  KVS_RETURN_IF_ERROR(CheckRoomForDemand(reserve));
   absl::StatusOr<SpareSegment> spare = MakeSpare(reserve);
   if (absl::IsResourceExhausted(spare.status()) && !needed_.empty()) {
     Retire(index_.Trim(needed_, /*retain_bytes=*/0, /*count_max=*/1));
     spare = MakeSpare(reserve);
   }
+  if (absl::IsResourceExhausted(spare.status())) {
+    space_.NoteDeviceFull();
+  }
   KVS_RETURN_IF_ERROR(spare.status());
   space_.AddSpare(*std::move(spare));
   return absl::OkStatus();
+}
+
+// A reservation that the device cannot hold is refused before the disk is filled for it.
+absl::Status Log::CheckRoomForDemand(uint64_t reserve) {
+  const uint64_t demanded = space_.DemandedSpares();
+  if (IsShortOfSegments() || demanded == 0) {
+    return absl::OkStatus();
+  }
+  KVS_ASSIGN_OR_RETURN(const uint64_t free_bytes, options_.device->FreeBytes());
+  const uint64_t room =
+      (free_bytes > reserve ? (free_bytes - reserve) / options_.segment_bytes : 0) +
+      space_.retired_count() + (needed_.empty() ? 0 : index_.TrimmableCount(needed_, 0));
+  if (demanded <= room) {
+    return absl::OkStatus();
+  }
+  space_.NoteDeviceFull();
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("a command or transaction needs %d log segments of %d bytes more; there is "
+                      "room for %d below %s: it is refused; free space or make it smaller",
+                      demanded, options_.segment_bytes, room, options_.device->Describe()));
 }
 
 // Ends the current segment and begins the next.

@@ -303,4 +303,23 @@ absl::Status SaveManifest(NvmDevice* device, const std::string& directory,
                   document.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+absl::StatusOr<LogFiles> LoadLogFiles(NvmDevice* device, const std::string& log_directory) {
+  const std::string name = log_directory + "_files";
+  const absl::StatusOr<json> document = LoadText(device, name, "log_files");
+  if (absl::IsNotFound(document.status())) {
+    return LogFiles();
+  }
+  KVS_RETURN_IF_ERROR(document.status());
+  Fields fields(*document);
+  const LogFiles files{fields.Number("newest"), fields.Number("segment_bytes")};
+  KVS_RETURN_IF_ERROR(Check(fields, device->Describe() + "/" + name));
+  return files;
+}
+
+absl::Status SaveLogFiles(NvmDevice* device, const std::string& log_directory,
+                          const LogFiles& files) {
+  const json document = {{"newest", files.newest}, {"segment_bytes", files.segment_bytes}};
+  return SaveText(device, log_directory + "_files", "log_files", document.dump(2) + "\n");
+}
+
 }  // namespace kvstored::log

@@ -1,5 +1,5 @@
-// The node's own facts (P16): data_dir/meta, and the manifest of a data set directory. Text (JSON)
-// with a checksum line, so that an operator can read them.
+// The node's own facts (P16): data_dir/meta, and of a data set directory its manifest and which log
+// files it has. Text (JSON) with a checksum line, so that an operator can read them.
 //
 // What a crash leaves: the old file or the new one, whole (temporary file, persist, rename, persist
 // of the directory). A leftover "*.tmp" is overwritten by the next save.
@@ -66,6 +66,20 @@ struct Manifest {
 absl::StatusOr<Manifest> LoadManifest(NvmDevice* device, const std::string& directory);
 absl::Status SaveManifest(NvmDevice* device, const std::string& directory,
                           const Manifest& manifest);
+
+// Which files of a log were made, noted outside of them: LOG_DIRECTORY + "_files". A segment is
+// noted before it is used, so one that is absent, though the newest that is left ends before it,
+// may have held records.
+struct LogFiles {
+  uint64_t newest = 0;         // number; all up to it were made, the oldest may be gone
+  uint64_t segment_bytes = 0;  // size of those that are not begun yet
+  friend bool operator==(const LogFiles&, const LogFiles&) = default;
+};
+
+// Nothing noted yet: zeros.
+absl::StatusOr<LogFiles> LoadLogFiles(NvmDevice* device, const std::string& log_directory);
+absl::Status SaveLogFiles(NvmDevice* device, const std::string& log_directory,
+                          const LogFiles& files);
 
 // 32 hexadecimal digits.
 std::string ToHex(const Id128& id);

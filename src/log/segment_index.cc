@@ -84,17 +84,14 @@ Seq SegmentIndex::LastSeq(ShardId shard) const {
   return shard < last_seqs_.size() ? last_seqs_[shard] : 0;
 }
 
-std::vector<Segment> SegmentIndex::Trim(const std::vector<Seq>& needed, uint64_t retain_bytes,
-                                        size_t count_max) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+size_t SegmentIndex::TrimmableLocked(const std::vector<Seq>& needed, uint64_t retain_bytes) const {
   KVS_CHECK(needed.size() == shard_count_, "needed=%zu shards=%u", needed.size(), shard_count_);
   uint64_t kept = 0;
   for (const Segment& segment : segments_) {
     kept += segment.end;
   }
   size_t count = 0;
-  while (count < count_max && count + 1 < segments_.size() &&
-         kept - segments_[count].end >= retain_bytes) {
+  while (count + 1 < segments_.size() && kept - segments_[count].end >= retain_bytes) {
     const std::vector<Seq>& next_start = segments_[count + 1].header.start_seqs;
     bool is_needed = false;
     for (size_t s = 0; s < needed.size(); ++s) {
@@ -106,10 +103,22 @@ std::vector<Segment> SegmentIndex::Trim(const std::vector<Seq>& needed, uint64_t
     kept -= segments_[count].end;
     ++count;
   }
-  std::vector<Segment> removed(
-      std::make_move_iterator(segments_.begin()),
-      std::make_move_iterator(segments_.begin() + static_cast<ptrdiff_t>(count)));
-  segments_.erase(segments_.begin(), segments_.begin() + static_cast<ptrdiff_t>(count));
+  return count;
+}
+
+size_t SegmentIndex::TrimmableCount(const std::vector<Seq>& needed, uint64_t retain_bytes) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return TrimmableLocked(needed, retain_bytes);
+}
+
+std::vector<Segment> SegmentIndex::Trim(const std::vector<Seq>& needed, uint64_t retain_bytes,
+                                        size_t count_max) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto end = segments_.begin() + static_cast<ptrdiff_t>(std::min(
+                                           count_max, TrimmableLocked(needed, retain_bytes)));
+  std::vector<Segment> removed(std::make_move_iterator(segments_.begin()),
+                               std::make_move_iterator(end));
+  segments_.erase(segments_.begin(), end);
   return removed;
 }
 

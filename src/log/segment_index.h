@@ -64,12 +64,16 @@ class SegmentIndex {
   // as the rest keeps at least `retain_bytes`. The newest always stays. Returns what was removed.
   std::vector<Segment> Trim(const std::vector<Seq>& needed, uint64_t retain_bytes,
                             size_t count_max = SIZE_MAX);
+  // How many segments Trim would remove.
+  size_t TrimmableCount(const std::vector<Seq>& needed, uint64_t retain_bytes) const;
   // Per shard the seq before the oldest record that is kept.
   std::vector<Seq> OldestStart() const;
   uint64_t TotalBytes() const;
   size_t Count() const;
 
  private:
+  size_t TrimmableLocked(const std::vector<Seq>& needed, uint64_t retain_bytes) const;
+
   const uint32_t shard_count_;
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;

@@ -6,23 +6,37 @@
 
 namespace kvstored::log {
 
-bool Space::Reserve(uint64_t bytes) {
+OpResult Space::Reserve(uint64_t bytes) {
   // relaxed: a count only; the segments themselves are handed over under the mutex.
-  const uint64_t before = promised_.fetch_add(bytes, std::memory_order_relaxed);
-  if (before + bytes <= usable_.load(std::memory_order_relaxed)) {
-    return true;
+  const uint64_t wanted = promised_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (wanted <= usable_.load(std::memory_order_relaxed)) {
+    return OpResult::kOk;
   }
   promised_.fetch_sub(bytes, std::memory_order_relaxed);
   uint64_t demand = demand_.load(std::memory_order_relaxed);
-  while (before + bytes > demand &&
-         !demand_.compare_exchange_weak(demand, before + bytes, std::memory_order_relaxed)) {
+  while (wanted > demand &&
+         !demand_.compare_exchange_weak(demand, wanted, std::memory_order_relaxed)) {
   }
-  return false;
+  // Noted all the same: the device is asked once more, for whoever comes next.
+  return wanted > ceiling_.load(std::memory_order_relaxed) ? OpResult::kDiskFull : OpResult::kWait;
 }
 
 bool Space::WantsSpare(uint32_t target) const {
   return spare_count() < target ||
          demand_.load(std::memory_order_relaxed) > usable_.load(std::memory_order_relaxed);
+}
+
+uint64_t Space::DemandedSpares() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t demand = demand_.load(std::memory_order_relaxed);
+  const uint64_t usable = usable_.load(std::memory_order_relaxed);
+  const uint64_t each = SpareBytesForRecords();
+  return demand <= usable ? 0 : ((demand - usable) * kFrameCostFactor + each - 1) / each;
+}
+
+void Space::NoteDeviceFull() {
+  ceiling_.store(usable_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  demand_.store(0, std::memory_order_relaxed);
 }
 
 size_t Space::retired_count() const {
@@ -54,6 +68,7 @@ uint64_t Space::ReservableBytes() const {
 void Space::AddSpare(SpareSegment spare) {
   const std::lock_guard<std::mutex> lock(mutex_);
   spares_.push_back(std::move(spare));
+  ceiling_.store(UINT64_MAX, std::memory_order_relaxed);
   Recompute();
 }
 
@@ -83,9 +98,12 @@ bool Space::TakeRetired(SpareSegment* segment) {
   return true;
 }
 
+uint64_t Space::SpareBytesForRecords() const {
+  return spare_bytes_ - std::min<uint64_t>(kRecordBytesMax, spare_bytes_ / 2);
+}
+
 void Space::Recompute() {
-  const uint64_t waste_bytes = std::min<uint64_t>(kRecordBytesMax, spare_bytes_ / 2);
-  const uint64_t spares = spares_.size() * (spare_bytes_ - waste_bytes);
+  const uint64_t spares = spares_.size() * SpareBytesForRecords();
   // Half a spare stays for epoch_begin records, which are submitted without a reservation.
   const uint64_t kept = spare_bytes_ / 2;
   const uint64_t all = rest_bytes_ + spares;

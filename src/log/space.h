@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kvstored/nvm_device.h"
+#include "kvstored/op_result.h"
 
 namespace kvstored::log {
 
@@ -28,7 +29,9 @@ struct SpareSegment {
 // disk.
 class Space {
  public:
-  [[nodiscard]] bool Reserve(uint64_t bytes);
+  // kOk: promised. kWait: not yet, the demand is noted and segments for it are being made.
+  // kDiskFull: more than the device had room for when it was asked last.
+  OpResult Reserve(uint64_t bytes);
   void Return(uint64_t bytes);
   // The writer wrote reserved records.
   void Spend(uint64_t bytes) {
@@ -48,6 +51,11 @@ class Space {
   // Should another spare be made? Fewer than `target`, or a reservation failed that more would
   // grant.
   bool WantsSpare(uint32_t target) const;
+  // Spares that must be made for the largest reservation that failed.
+  uint64_t DemandedSpares() const;
+  // The device has no room for another spare, or not for all that are demanded: what waits for more
+  // than there is gets kDiskFull, and is forgotten, until a spare is added.
+  void NoteDeviceFull();
   uint32_t spare_count() const {
     return spare_count_.load(std::memory_order_acquire);
   }
@@ -58,6 +66,7 @@ class Space {
 
  private:
   void Recompute();
+  uint64_t SpareBytesForRecords() const;
 
   mutable std::mutex mutex_;
   std::deque<SpareSegment> spares_;
@@ -68,7 +77,8 @@ class Space {
   std::atomic<uint64_t> usable_{0};
   std::atomic<uint64_t> free_{0};
   std::atomic<uint64_t> promised_{0};
-  std::atomic<uint64_t> demand_{0};  // largest reservation that failed since usable last grew
+  std::atomic<uint64_t> demand_{0};  // largest promise that was refused since usable last grew
+  std::atomic<uint64_t> ceiling_{UINT64_MAX};  // promises above it are refused, not waited for
 };
 
 }  // namespace kvstored::log

@@ -221,11 +221,10 @@ OpResult Follower::OnBatch(record::BatchRef batch) {
   if (log->failed()) {
     return OpResult::kWait;
   }
-  if (!log->Reserve(batch->bytes.size())) {
+  if (const OpResult reserved = log->Reserve(batch->bytes.size()); reserved != OpResult::kOk) {
     // A burst is faster than new segments are made, or there is no room for them.
     core_->background_event.Set();
-    return core_->gate.disk_full.load(std::memory_order_relaxed) ? OpResult::kDiskFull
-                                                                 : OpResult::kWait;
+    return reserved;
   }
   log->Submit(batch);
   log->Wake();

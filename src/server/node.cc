@@ -119,7 +119,11 @@ void Node::MakeShards() {
       }
     };
     options.reserve_log = [core](uint64_t bytes) {
-      return core->log()->Reserve(bytes);
+      const OpResult reserved = core->log()->Reserve(bytes);
+      if (reserved == OpResult::kWait) {
+        core->background_event.Set();
+      }
+      return reserved;
     };
     options.return_log = [core](uint64_t bytes) {
       core->log()->Return(bytes);
@@ -232,7 +236,9 @@ bool Node::StepBackground() {
         base::LogInfo("log: there is room again, writes go on");
       }
     } else if (absl::IsResourceExhausted(prepared)) {
-      core_->gate.disk_full.store(true, std::memory_order_relaxed);
+      if (log->IsShortOfSegments()) {
+        core_->gate.disk_full.store(true, std::memory_order_relaxed);
+      }
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning(absl::StrFormat("log: %s", std::string(prepared.message())));
     } else {

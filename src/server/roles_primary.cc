@@ -216,7 +216,7 @@ Progress Roles::FetchTails(Consultation* consultation) {
     core_->replication->FetchTail(
         address, shard, log->appended(shard) + 1, 10'000'000,
         [this, shard](record::BatchRef batch) {
-          if (!core_->log()->Reserve(batch->bytes.size())) {
+          if (core_->log()->Reserve(batch->bytes.size()) != OpResult::kOk) {
             core_->background_event.Set();
             return false;
           }

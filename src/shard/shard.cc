@@ -98,10 +98,9 @@ OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
   const uint64_t needed = OpenBytes() + encoded;
   if (log_quota_bytes_ < needed) {
     const uint64_t asked = std::max(needed - log_quota_bytes_, kLogQuotaStepBytes);
-    if (!options_.reserve_log(asked)) {
-      // More than lies ready: the background thread makes it, or says that the disk is full.
-      return options_.gate->disk_full.load(std::memory_order_relaxed) ? OpResult::kDiskFull
-                                                                      : OpResult::kWait;
+    // More than lies ready: the background thread makes it (kWait), or has found no room for it.
+    if (const OpResult reserved = options_.reserve_log(asked); reserved != OpResult::kOk) {
+      return reserved;
     }
     log_quota_bytes_ += asked;
   }

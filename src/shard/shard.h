@@ -59,8 +59,8 @@ class Shard {
     std::function<void(record::BatchRef)> submit;
     // The commit watermark moved (on the shard's thread): told to replicas with the next batch.
     std::function<void(Seq committed)> committed_moved;
-    // Reserves bytes of log space before a command runs (P25). False: disk full.
-    std::function<bool(uint64_t bytes)> reserve_log;
+    // Reserves bytes of log space before a command runs (P25): kOk, kWait or kDiskFull.
+    std::function<OpResult(uint64_t bytes)> reserve_log;
     // Takes back what was reserved and stays unused: other shards may need it.
     std::function<void(uint64_t bytes)> return_log;
   };

@@ -204,6 +204,36 @@ def test_damaged_checkpoint_and_meta_stop_a_primary(cluster):
     ledger.verify(node)
 
 
+@pytest.mark.parametrize("how", ["newest", "newest and spares", "all"])
+def test_deleted_segments_are_missed(cluster, how):
+    """A log from which the newest segments were taken is not taken for a shorter one."""
+    node = cluster.alone("log.segment_size=4MiB")
+    ledger = written(node)
+    newest = segments(node)[-1]
+    gone = {path: path.read_bytes() for path in newest.parent.glob("*.seg")
+            if how == "all" or path == newest or (how != "newest" and path.name > newest.name)}
+    for path in gone:
+        path.unlink()
+    refuses_to_start(node, str(min(gone) if how == "all" else newest), "is absent", "restore the file from a copy")
+    for path, contents in gone.items():
+        path.write_bytes(contents)
+    node.start()
+    wait_serving(node)
+    ledger.verify(node)
+
+
+def test_replica_whose_log_was_deleted_rejoins(cluster):
+    ledger = Ledger(SMALL_KEYS)
+    first, second = cluster.written_pair(ledger, *REJOIN)
+    second.kill()
+    for path in (second.directory / "data").glob("set-*/log/*.seg"):
+        path.unlink()
+    second.start()
+    wait_promotable(second)
+    both_go_on(first, second, ledger)
+    assert len(set_aside(second)) == 1
+
+
 def damaged_replica(cluster, *settings):
     """A primary, its member that is down and has a flipped byte, what was written, where the flip is."""
     ledger = Ledger(SMALL_KEYS)

@@ -159,6 +159,26 @@ def test_full_disk_of_a_node_alone(cluster, small_disk):
     verify(node, {**acked, **more})
 
 
+def test_a_transaction_that_no_disk_could_hold(cluster, small_disk):
+    """It alone is refused, and the disk is not filled for it."""
+    node = cluster.node("node", settings=[*ALONE, "log.segment_size=4MiB"], directory=small_disk / "node")
+    node.start()
+    wait_serving(node)
+    free = shutil.disk_usage(small_disk).free
+    client = Resp(node.port)
+    assert client.call("MULTI") == "OK"
+    for i in range(30):
+        assert client.call("SET", f"large:{i}", bytes(MIB)) == "QUEUED"
+    reply = client.call("EXEC")
+    assert "MISCONF" in str(reply), reply
+    assert client.call("EXISTS", "large:0") == 0
+    put(node, "small", "value")
+    assert not node.status()["disk_full"]
+    assert shutil.disk_usage(small_disk).free > free - 12 * MIB
+    node.wait("naming the reason", lambda: "a command or transaction needs" in node.log_text())
+    assert client.call("SET", "large", bytes(MIB)) == "OK"
+
+
 def test_full_disk_at_the_first_start(cluster, small_disk):
     """It says what is missing and begins to serve when it is there."""
     data = small_disk / "data"

@@ -44,10 +44,7 @@ class HandlerFixture : public testing::Test {
         .submit = [this](record::BatchRef batch) { batches_.push_back(std::move(batch)); },
         .committed_moved = {},
         .reserve_log =
-            [this](uint64_t) {
-              gate_.disk_full.store(disk_full_);
-              return !disk_full_;
-            },
+            [this](uint64_t) { return disk_full_ ? OpResult::kDiskFull : OpResult::kOk; },
         .return_log =
             [](uint64_t) {
             }});

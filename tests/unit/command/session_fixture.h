@@ -162,24 +162,22 @@ class SessionFixture : public testing::Test {
     gate_.epoch.store(1);
     for (uint32_t i = 0; i < shard_count; ++i) {
       threads_.thread(threads_.OwnerOf(static_cast<ShardId>(i)))
-          ->AddShard(std::make_unique<shard::Shard>(
-              shard::Shard::Options{.id = static_cast<ShardId>(i),
-                                    .shard_count = shard_count,
-                                    .pool = &pool_,
-                                    .digester = &digester_,
-                                    .gate = &gate_,
-                                    .submit = [](const record::BatchRef&) {},
-                                    .committed_moved = {},
-                                    .reserve_log =
-                                        [this](uint64_t bytes) {
-                                          const bool granted = !disk_full_ && TakeLog(bytes);
-                                          gate_.disk_full.store(!granted);
-                                          return granted;
-                                        },
-                                    .return_log =
-                                        [this](uint64_t bytes) {
-                                          log_left_bytes_ += bytes;
-                                        }}));
+          ->AddShard(std::make_unique<shard::Shard>(shard::Shard::Options{
+              .id = static_cast<ShardId>(i),
+              .shard_count = shard_count,
+              .pool = &pool_,
+              .digester = &digester_,
+              .gate = &gate_,
+              .submit = [](const record::BatchRef&) {},
+              .committed_moved = {},
+              .reserve_log =
+                  [this](uint64_t bytes) {
+                    return !disk_full_ && TakeLog(bytes) ? OpResult::kOk : OpResult::kDiskFull;
+                  },
+              .return_log =
+                  [this](uint64_t bytes) {
+                    log_left_bytes_ += bytes;
+                  }}));
     }
     safe_.resize(shard_count, UINT64_MAX);
     for (uint32_t i = 0; i < thread_count; ++i) {

@@ -100,6 +100,9 @@ TEST(DamageTest, EveryFlippedByteOfAClosedLogIsHarmlessOrNamed) {
   size_t harmless = 0;
   size_t named = 0;
   for (const auto& [name, bytes] : h.device_.Contents()) {
+    if (ParseSegmentName(name.substr(name.rfind('/') + 1)) == 0) {
+      continue;  // the notes about them: meta_test.cc
+    }
     for (uint64_t offset = 0; offset < bytes.size(); ++offset) {
       const auto bit = static_cast<uint32_t>(h.random_.Below(8));
       h.device_.FlipBit(name, offset, bit);
@@ -172,8 +175,9 @@ TEST(DamageTest, TruncatedFilesAreNamed) {
   std::vector<uint8_t> bytes;
   for (const auto& [each, contents] : h.device_.Contents()) {
     SegmentHeader header;
-    if (DecodeSegmentHeader(std::span(contents).first<kSegmentHeaderBytes>(), &header) ==
-        SegmentHeaderResult::kOk) {
+    if (contents.size() >= kSegmentHeaderBytes &&
+        DecodeSegmentHeader(std::span(contents).first<kSegmentHeaderBytes>(), &header) ==
+            SegmentHeaderResult::kOk) {
       newest = each;
       bytes = contents;
     }
@@ -184,6 +188,77 @@ TEST(DamageTest, TruncatedFilesAreNamed) {
   ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr(newest + ": damaged"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("cut short"));
+}
+
+// The newest segments cannot be taken away unnoticed, whatever is left: what is noted is noted
+// before it is used.
+TEST(DamageTest, DeletedAndEmptiedNewestSegmentsAreNamed) {
+  Harness h(1, 8 << 10);
+  h.Create();
+  Fill(&h, 40);
+  while (h.log_->NeedsSegment()) {
+    ASSERT_TRUE(h.log_->PrepareSegment().ok());
+  }
+  h.log_.reset();
+  ASSERT_TRUE(h.Scan().ok());
+  const auto whole = h.device_.Contents();
+  std::vector<std::string> names;
+  uint64_t newest_begun = 0;
+  for (const auto& [name, contents] : whole) {
+    SegmentHeader header;
+    if (contents.size() >= kSegmentHeaderBytes) {
+      names.push_back(name);
+      if (DecodeSegmentHeader(std::span(contents).first<kSegmentHeaderBytes>(), &header) ==
+          SegmentHeaderResult::kOk) {
+        newest_begun = header.number;
+      }
+    }
+  }
+  ASSERT_GE(newest_begun, 3u);
+  ASSERT_GT(names.size(), newest_begun) << "a spare waits";
+  const auto expect_named = [&h](uint64_t number, const char* what) {
+    const absl::Status status = h.Scan().status();
+    ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << number;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(SegmentName(kLogDirectory, number) + what));
+  };
+  // All from the newest one that was begun, and then those before it, one by one.
+  for (size_t keep = newest_begun; keep-- > 0;) {
+    for (size_t i = keep; i < names.size(); ++i) {
+      ASSERT_TRUE(h.device_.Remove(names[i]).ok());
+    }
+    expect_named(keep + 1, " is absent");
+  }
+  for (const std::string& name : names) {
+    h.device_.SetContents(name, whole.at(name));
+  }
+  ASSERT_TRUE(h.Scan().ok());
+  // The newest alone, and as an empty file.
+  const std::string newest = SegmentName(kLogDirectory, newest_begun);
+  ASSERT_TRUE(h.device_.Remove(newest).ok());
+  expect_named(newest_begun, " is absent");
+  h.device_.SetContents(newest, {});
+  expect_named(newest_begun, " is cut short");
+}
+
+// Spares that no longer fit are removed at the start, in whatever order a crash sees them.
+TEST(DamageTest, AnotherSegmentSizeMakesNoFileMissed) {
+  for (uint64_t cut_at = 0; cut_at < 40; ++cut_at) {
+    Harness h(1, 16 << 10, cut_at + 1);
+    h.Create();
+    Fill(&h, 10);
+    h.log_.reset();
+    h.options_.segment_bytes = 8 << 10;
+    auto recovery = h.Scan();
+    ASSERT_TRUE(recovery.ok()) << recovery.status();
+    h.device_.CrashAfter(cut_at);
+    (void)Log::Open(h.options_, (*recovery)->TakeTail());
+    h.device_.PowerCut();
+    h.Reopen();
+    Fill(&h, 10);
+    h.device_.PowerCut();
+    h.Reopen();
+  }
 }
 
 // The whole life of a log under power cuts at every call of the device.

@@ -16,7 +16,7 @@ TEST(LogSpaceTest, MarksNeverEatPromisedSpace) {
   const std::string value;
   const size_t bytes = record::EncodedBytes(3, 0);  // the key is "key"
   int promised = 0;
-  while (h.log_->Reserve(bytes)) {
+  while (h.log_->Reserve(bytes) == OpResult::kOk) {
     ++promised;
   }
   ASSERT_GT(promised, 10);
@@ -75,7 +75,7 @@ TEST(LogSpaceTest, FullDiskRefusesReservationsAndRecovers) {
   uint64_t written = 0;
   const std::string value(1000, 'v');
   const uint64_t record_bytes = record::EncodedBytes(3, value.size());
-  while (h.log_->Reserve(record_bytes)) {
+  while (h.log_->Reserve(record_bytes) == OpResult::kOk) {
     h.SubmitValues(0, {value});
     h.log_->Step();
     const absl::Status status = h.log_->PrepareSegment();
@@ -86,6 +86,7 @@ TEST(LogSpaceTest, FullDiskRefusesReservationsAndRecovers) {
   EXPECT_GT(written, 50u);
   EXPECT_EQ(h.marks_.failures, 0);
   EXPECT_TRUE(absl::IsResourceExhausted(h.log_->PrepareSegment()));
+  EXPECT_EQ(h.log_->Reserve(record_bytes), OpResult::kDiskFull);
   // Reads go on, nothing is lost, and the epoch's own record still fits.
   h.SubmitValues(0, {"epoch_begin"});
   h.log_->Step();
@@ -93,7 +94,7 @@ TEST(LogSpaceTest, FullDiskRefusesReservationsAndRecovers) {
   // Space comes free: writes work again by themselves.
   h.log_->Retain(h.marks_.persisted);
   ASSERT_TRUE(h.log_->PrepareSegment().ok());
-  EXPECT_TRUE(h.log_->Reserve(record_bytes));
+  EXPECT_EQ(h.log_->Reserve(record_bytes), OpResult::kOk);
   EXPECT_EQ(h.marks_.failures, 0);
 }
 
@@ -105,7 +106,7 @@ TEST(LogSpaceTest, FullDiskTakesBackWhatIsKeptForCatchUp) {
   const std::string value(1000, 'v');
   const uint64_t record_bytes = record::EncodedBytes(3, value.size());
   for (int i = 0; i < 2000; ++i) {  // 2 MB through 400 KB
-    ASSERT_TRUE(h.log_->Reserve(record_bytes)) << i;
+    ASSERT_EQ(h.log_->Reserve(record_bytes), OpResult::kOk) << i;
     h.SubmitValues(0, {value});
     h.log_->Step();
     h.log_->Retain(h.marks_.persisted);
@@ -123,7 +124,7 @@ TEST(LogSpaceTest, ReservedSpaceHoldsTheWorstSplit) {
   h.Create();
   const uint64_t record_bytes = record::EncodedBytes(3, 1);
   uint64_t reserved = 0;
-  while (h.log_->Reserve(record_bytes)) {
+  while (h.log_->Reserve(record_bytes) == OpResult::kOk) {
     ++reserved;
   }
   EXPECT_GT(reserved, 100u);
@@ -139,15 +140,43 @@ TEST(LogSpaceTest, ReturnGivesSpaceBackAndDemandMakesMore) {
   Harness h(1, 64 << 10);
   h.Create();
   const uint64_t all = h.log_->ReservableBytes();
-  ASSERT_TRUE(h.log_->Reserve(all));
-  EXPECT_FALSE(h.log_->Reserve(1));
+  ASSERT_EQ(h.log_->Reserve(all), OpResult::kOk);
+  EXPECT_EQ(h.log_->Reserve(1), OpResult::kWait);
   h.log_->Return(all);
   EXPECT_EQ(h.log_->ReservableBytes(), all);
-  EXPECT_FALSE(h.log_->Reserve(4 * all));
+  EXPECT_EQ(h.log_->Reserve(4 * all), OpResult::kWait);
   while (h.log_->NeedsSegment()) {
     ASSERT_TRUE(h.log_->PrepareSegment().ok());
   }
-  EXPECT_TRUE(h.log_->Reserve(4 * all));
+  EXPECT_EQ(h.log_->Reserve(4 * all), OpResult::kOk);
+}
+
+// What no disk could hold is refused, the disk is not filled for it, and nothing else waits.
+TEST(LogSpaceTest, ADemandThatCannotBeMetIsRefusedAndForgotten) {
+  Harness h(1, 64 << 10);
+  h.Create();
+  while (h.log_->NeedsSegment()) {
+    ASSERT_TRUE(h.log_->PrepareSegment().ok());
+  }
+  h.device_.SetCapacity(h.device_.UsedBytesNow() + 4 * h.options_.segment_bytes);
+  const size_t files = h.device_.Contents().size();
+  const uint64_t far_too_much = uint64_t{10} << 20;
+  EXPECT_EQ(h.log_->Reserve(far_too_much), OpResult::kWait) << "nobody has asked the device yet";
+  const absl::Status status = h.log_->PrepareSegment();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_FALSE(h.log_->NeedsSegment());
+  EXPECT_FALSE(h.log_->IsShortOfSegments());
+  EXPECT_EQ(h.device_.Contents().size(), files);
+  EXPECT_EQ(h.log_->Reserve(far_too_much), OpResult::kDiskFull);
+  const uint64_t ready = h.log_->ReservableBytes();
+  EXPECT_EQ(h.log_->Reserve(ready), OpResult::kOk) << "others go on";
+  h.log_->Return(ready);
+  // The refusal asked for another look at the device: by now there is room.
+  h.device_.SetCapacity(uint64_t{1} << 30);
+  while (h.log_->NeedsSegment()) {
+    ASSERT_TRUE(h.log_->PrepareSegment().ok());
+  }
+  EXPECT_EQ(h.log_->Reserve(far_too_much), OpResult::kOk);
 }
 
 }  // namespace

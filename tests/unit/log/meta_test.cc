@@ -96,5 +96,26 @@ TEST(MetaTest, ManifestRoundTrip) {
               HasSubstr("start_seqs"));
 }
 
+TEST(MetaTest, LogFilesRoundTripAndFlippedBits) {
+  sim::SimNvmDevice device(1);
+  ASSERT_TRUE(device.MakeDirectory("set-1").ok());
+  auto loaded = LoadLogFiles(&device, "set-1/log");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(*loaded, LogFiles());
+  const LogFiles files{.newest = 12, .segment_bytes = uint64_t{64} << 20};
+  ASSERT_TRUE(SaveLogFiles(&device, "set-1/log", files).ok());
+  device.PowerCut();
+  loaded = LoadLogFiles(&device, "set-1/log");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(*loaded, files);
+  const std::string name = "set-1/log_files";
+  for (size_t offset = 0; offset < device.Contents().at(name).size(); ++offset) {
+    device.FlipBit(name, offset, 2);
+    EXPECT_THAT(std::string(LoadLogFiles(&device, "set-1/log").status().message()),
+                HasSubstr("sim/set-1/log_files"));
+    device.FlipBit(name, offset, 2);
+  }
+}
+
 }  // namespace
 }  // namespace kvstored::log

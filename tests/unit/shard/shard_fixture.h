@@ -38,10 +38,8 @@ class ShardFixture : public testing::Test {
         .committed_moved = {},
         .reserve_log =
             [this](uint64_t bytes) {
-              gate_.disk_full.store(!log_has_space_);
-              const bool granted = log_has_space_ && log_is_ready_;
-              log_promised_bytes_ += granted ? bytes : 0;
-              return granted;
+              log_promised_bytes_ += log_answer_ == OpResult::kOk ? bytes : 0;
+              return log_answer_;
             },
         .return_log =
             [this](uint64_t bytes) {
@@ -77,8 +75,7 @@ class ShardFixture : public testing::Test {
   memory::RegionPool pool_;
   base::Digester digester_;
   NodeGate gate_;
-  bool log_has_space_ = true;
-  bool log_is_ready_ = true;
+  OpResult log_answer_ = OpResult::kOk;
   uint64_t log_promised_bytes_ = 0;  // granted and not given back; what was written stays in it
   std::vector<record::BatchRef> batches_;
   std::unique_ptr<Shard> shard_;

@@ -101,12 +101,11 @@ TEST_F(ShardFixture, AReplicaNeverExpiresByItself) {
 }
 
 TEST_F(ShardFixture, ReserveSaysWhyNot) {
-  log_has_space_ = false;
+  log_answer_ = OpResult::kDiskFull;
   EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kDiskFull);
-  log_has_space_ = true;
-  log_is_ready_ = false;
+  log_answer_ = OpResult::kWait;
   EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kWait) << "more is on its way: no reason to refuse";
-  log_is_ready_ = true;
+  log_answer_ = OpResult::kOk;
   gate_.no_replicas.store(true);
   EXPECT_EQ(shard_->Reserve(1, 100), OpResult::kNoReplicas);
   gate_.no_replicas.store(false);

@@ -46,7 +46,7 @@ class ShardThreadTest : public ShardFixture {
                        .gate = &gate_,
                        .submit = [thread](record::BatchRef) { thread->NoteSubmitted(); },
                        .committed_moved = {},
-                       .reserve_log = [](uint64_t) { return true; },
+                       .reserve_log = [](uint64_t) { return OpResult::kOk; },
                        .return_log =
                            [](uint64_t) {
                            }}));
