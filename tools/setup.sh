@@ -9,7 +9,7 @@ what="${1:-test}"
 build_packages=(
   ca-certificates g++ cmake ninja-build pkg-config ccache python3
   libabsl-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libtomlplusplus-dev libcli11-dev
-  libxxhash-dev nlohmann-json3-dev libssl-dev libhiredis-dev libgtest-dev libgmock-dev redis-tools)
+  libxxhash-dev liblz4-dev nlohmann-json3-dev libssl-dev libhiredis-dev libgtest-dev libgmock-dev redis-tools)
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 systemd python3-pytest curl)
 

@@ -35,6 +35,12 @@ class NvmFile {
   // final for the role of the node: never call again in the hope that it works (a page that failed
   // to be written may be marked clean; https://lwn.net/Articles/752063/).
   [[nodiscard]] virtual absl::Status Persist() = 0;
+  // For the writer of a long file that grows: what was written since the last call begins its way
+  // to the device, what that call began is waited for. Proves nothing, that is Persist's; an error
+  // is as final as one of Persist.
+  [[nodiscard]] virtual absl::Status WriteBack() {
+    return absl::OkStatus();
+  }
   // Reads exactly `out.size()` bytes; kOutOfRange when the file ends before.
   [[nodiscard]] virtual absl::Status Read(uint64_t offset, std::span<uint8_t> out) = 0;
   virtual uint64_t size_bytes() const = 0;

@@ -1,5 +1,7 @@
 #include "log/block_scan.h"
 
+#include <lz4.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
@@ -12,6 +14,8 @@ namespace {
 
 constexpr uint64_t kReadBytes = uint64_t{8} << 20;
 static_assert(kReadBytes > BlockBytes(kBlockPayloadMax), "a read holds any block");
+// 1 is LZ4's default; higher is faster and packs less.
+constexpr int kAcceleration = 1;
 
 }  // namespace
 
@@ -28,6 +32,7 @@ absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t sh
                           block.header.incarnation == incarnation &&
                           block.header.offset == offset + at && block.header.shard < shard_count &&
                           block.header.payload_bytes <= kBlockPayloadMax &&
+                          block.header.expanded_bytes <= kBlockPayloadMax &&
                           offset + at + BlockBytes(block.header.payload_bytes) <= blocks_end;
     if (!is_block) {
       return DamageError(absl::StrFormat("bad block at offset %d", offset + at));
@@ -51,6 +56,30 @@ absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t sh
 
 bool PayloadIsWhole(const Block& block) {
   return base::Crc32c(0, block.payload.data(), block.payload.size()) == block.header.payload_crc;
+}
+
+absl::StatusOr<std::span<const uint8_t>> RecordsOf(const Block& block,
+                                                   std::vector<uint8_t>* buffer) {
+  if (block.header.expanded_bytes == 0) {
+    return block.payload;
+  }
+  buffer->resize(block.header.expanded_bytes);
+  const int expanded = LZ4_decompress_safe(
+      reinterpret_cast<const char*>(block.payload.data()), reinterpret_cast<char*>(buffer->data()),
+      static_cast<int>(block.payload.size()), static_cast<int>(buffer->size()));
+  if (expanded != static_cast<int>(buffer->size())) {
+    return DamageError(absl::StrFormat("it does not expand to the %d bytes of its header",
+                                       block.header.expanded_bytes));
+  }
+  return std::span<const uint8_t>(*buffer);
+}
+
+std::span<const uint8_t> Compress(std::span<const uint8_t> records, std::vector<uint8_t>* buffer) {
+  buffer->resize(records.size() - records.size() / 8);
+  const int bytes = LZ4_compress_fast(
+      reinterpret_cast<const char*>(records.data()), reinterpret_cast<char*>(buffer->data()),
+      static_cast<int>(records.size()), static_cast<int>(buffer->size()), kAcceleration);
+  return std::span<const uint8_t>(*buffer).first(static_cast<size_t>(bytes));
 }
 
 }  // namespace kvstored::log

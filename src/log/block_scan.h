@@ -1,4 +1,5 @@
-// Walks the blocks of a checkpoint file: for replay and for the operator's dump.
+// Walks the blocks of a checkpoint file, for replay and for the operator's dump; and what is inside
+// them: records, or LZ4 of records (block format, github.com/lz4/lz4/blob/dev/doc).
 #pragma once
 
 #include <cstdint>
@@ -28,5 +29,13 @@ absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t sh
                                   uint64_t offset, uint64_t blocks_end, Blocks reuse = {});
 
 [[nodiscard]] bool PayloadIsWhole(const Block& block);
+
+// The records of a block whose payload is whole. They borrow `block` or `buffer`, until its next
+// use. IsDamage: they do not expand to what the header says.
+absl::StatusOr<std::span<const uint8_t>> RecordsOf(const Block& block,
+                                                   std::vector<uint8_t>* buffer);
+
+// LZ4 of a block's records, in `buffer`; empty where that would save less than an eighth.
+std::span<const uint8_t> Compress(std::span<const uint8_t> records, std::vector<uint8_t>* buffer);
 
 }  // namespace kvstored::log

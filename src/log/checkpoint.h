@@ -22,7 +22,7 @@
 
 namespace kvstored::log {
 
-inline constexpr uint32_t kCheckpointVersion = 1;
+inline constexpr uint32_t kCheckpointVersion = 2;  // 1 had no compressed blocks
 inline constexpr size_t kCheckpointHeaderBytes = 4096;
 inline constexpr size_t kCheckpointFooterBytes = 8192;
 
@@ -83,12 +83,13 @@ class CheckpointWriter {
   std::string temp_name_;
   std::unique_ptr<NvmFile> file_;
   uint64_t end_ = 0;
-  uint64_t persisted_end_ = 0;
+  uint64_t write_back_end_ = 0;
   size_t block_bytes_ = 0;  // a shard's pending records are written from this on
   uint64_t incarnation_ = 0;
   CheckpointFacts facts_;
   std::vector<std::vector<uint8_t>> pending_;  // per shard: records of the next block
   std::vector<uint32_t> pending_count_;
+  std::vector<uint8_t> compressed_;  // of the block that is being written
   bool finished_ = false;
   bool published_ = false;
 };

@@ -59,9 +59,9 @@ absl::Status CheckStart(uint64_t magic, std::span<const uint8_t> bytes, const ch
     return DamageError(absl::StrFormat("its %s is damaged", what));
   }
   const uint32_t version = base::LoadBe32(bytes.data() + kCheckpointVersionOffset);
-  if (version != kCheckpointVersion) {
+  if (version == 0 || version > kCheckpointVersion) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "it has format version %d, this kvstored reads %d; start a newer kvstored on this "
+        "it has format version %d, this kvstored reads up to %d; start a newer kvstored on this "
         "directory",
         version, kCheckpointVersion));
   }
@@ -83,6 +83,7 @@ void EncodeBlockHeader(const BlockHeader& header, uint8_t* out) {
   base::StoreBe32(out + 24, header.payload_bytes);
   base::StoreBe32(out + 28, header.payload_crc);
   base::StoreBe32(out + 32, header.record_count);
+  base::StoreBe32(out + 36, header.expanded_bytes);
   base::StoreBe32(out + kBlockCrcOffset, base::Crc32c(0, out, kBlockCrcOffset));
 }
 
@@ -97,6 +98,7 @@ bool DecodeBlockHeader(const uint8_t* bytes, BlockHeader* header) {
   header->payload_bytes = base::LoadBe32(bytes + 24);
   header->payload_crc = base::LoadBe32(bytes + 28);
   header->record_count = base::LoadBe32(bytes + 32);
+  header->expanded_bytes = base::LoadBe32(bytes + 36);
   return true;
 }
 

@@ -24,6 +24,7 @@ struct BlockHeader {
   uint64_t offset = 0;       // where the block stands: a misdirected write shows
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;
+  uint32_t expanded_bytes = 0;  // 0: the payload is the records; else LZ4 of so many bytes of them
   uint32_t record_count = 0;
 };
 

@@ -25,13 +25,19 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
 absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_count,
                           RecoverySink* sink) {
   ShardReplay replay(shard);
+  std::vector<uint8_t> buffer;
   for (const Block& block : blocks.blocks) {
     if (block.header.shard != shard) {
       continue;
     }
-    const absl::Status status = PayloadIsWhole(block)
-                                    ? replay.Add(block.payload, 0, UINT64_MAX)
-                                    : DamageError("checksum of the block is wrong");
+    absl::Status status = DamageError("checksum of the block is wrong");
+    if (PayloadIsWhole(block)) {
+      const absl::StatusOr<std::span<const uint8_t>> records = RecordsOf(block, &buffer);
+      status = records.ok() ? replay.Add(*records, 0, UINT64_MAX) : records.status();
+    }
+    if (status.ok() && block.header.expanded_bytes != 0) {
+      status = replay.Flush(sink);  // the next block expands into the same buffer
+    }
     if (!status.ok()) {
       return Reworded(
           status, absl::StrFormat("block at offset %d (shard %d): %s", block.header.offset, shard,

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "log/block_scan.h"
 #include "log/checkpoint.h"
 #include "log/checkpoint_format.h"
 #include "record/cursor.h"
@@ -16,8 +17,9 @@ constexpr std::array<uint8_t, kBlockAlign> kBlockPadding{};
 constexpr char kTempSuffix[] = ".tmp";
 // Bytes that all shards together may hold back for their blocks.
 constexpr size_t kPendingBytesMax = size_t{8} << 20;
-// Dirty pages go to the device in steps: one persist of gigabytes would stall the log beside it.
-constexpr uint64_t kPersistStrideBytes = uint64_t{32} << 20;
+// The device works while the next blocks are made, and never has gigabytes to persist at once,
+// which would stall the log beside it.
+constexpr uint64_t kWriteBackBytes = uint64_t{8} << 20;
 
 }  // namespace
 
@@ -86,10 +88,12 @@ uint64_t CheckpointWriter::written_bytes() const {
 }
 
 absl::Status CheckpointWriter::WriteBlock(ShardId shard) {
-  std::vector<uint8_t>& payload = pending_[shard];
-  if (payload.empty()) {
+  std::vector<uint8_t>& records = pending_[shard];
+  if (records.empty()) {
     return absl::OkStatus();
   }
+  const std::span<const uint8_t> compressed = Compress(records, &compressed_);
+  const std::span<const uint8_t> payload = compressed.empty() ? records : compressed;
   BlockHeader header;
   header.shard = shard;
   header.incarnation = incarnation_;
@@ -97,20 +101,22 @@ absl::Status CheckpointWriter::WriteBlock(ShardId shard) {
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.payload_crc = base::Crc32c(0, payload.data(), payload.size());
   header.record_count = pending_count_[shard];
+  header.expanded_bytes = compressed.empty() ? 0 : static_cast<uint32_t>(records.size());
   std::array<uint8_t, kBlockHeaderBytes> bytes;
   EncodeBlockHeader(header, bytes.data());
   const uint64_t total = BlockBytes(payload.size());
   const std::array<iovec, 3> pieces = {
-      iovec{bytes.data(), bytes.size()}, iovec{payload.data(), payload.size()},
+      iovec{bytes.data(), bytes.size()},
+      iovec{const_cast<uint8_t*>(payload.data()), payload.size()},
       iovec{const_cast<uint8_t*>(kBlockPadding.data()),
             static_cast<size_t>(total - kBlockHeaderBytes - payload.size())}};
   KVS_RETURN_IF_ERROR(file_->Write(end_, pieces));
   end_ += total;
-  payload.clear();
+  records.clear();
   pending_count_[shard] = 0;
-  if (end_ - persisted_end_ >= kPersistStrideBytes) {
-    KVS_RETURN_IF_ERROR(file_->Persist());
-    persisted_end_ = end_;
+  if (end_ - write_back_end_ >= kWriteBackBytes) {
+    KVS_RETURN_IF_ERROR(file_->WriteBack());
+    write_back_end_ = end_;
   }
   return absl::OkStatus();
 }

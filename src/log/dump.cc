@@ -240,6 +240,7 @@ absl::Status WalkCheckpoint(NvmDevice* device, const std::string& name, NvmFile*
   uint64_t count = 0;
   uint64_t bad = 0;
   absl::Status status;
+  std::vector<uint8_t> buffer;
   const uint64_t blocks_end = facts.file_bytes - kCheckpointFooterBytes;
   for (uint64_t offset = kCheckpointHeaderBytes; offset < blocks_end; offset = blocks.next_offset) {
     absl::StatusOr<Blocks> read = ReadBlocks(file, reader->incarnation(), facts.shards.size(),
@@ -256,9 +257,11 @@ absl::Status WalkCheckpoint(NvmDevice* device, const std::string& name, NvmFile*
                                 {"shard", block.header.shard},
                                 {"records", block.header.record_count},
                                 {"bytes", block.header.payload_bytes},
+                                {"expanded_bytes", block.header.expanded_bytes},
                                 {"checksum", is_whole ? "ok" : "BAD"}});
       ++count;
-      if (!is_whole || !printer->Records(block.payload)) {
+      const absl::StatusOr<std::span<const uint8_t>> records = RecordsOf(block, &buffer);
+      if (!is_whole || !records.ok() || !printer->Records(*records)) {
         ++bad;
         status = absl::DataLossError(
             absl::StrFormat("wrong checksum in the block at offset %d", block.header.offset));

@@ -1,6 +1,6 @@
-// The frozen files under v1/ are what version 1 wrote. Today's code must read them, and must write
-// the same bytes as long as the version is 1. A new version gets a new folder; old ones are never
-// rewritten. KVS_GOLDEN_WRITE=DIR writes the files of the current version there.
+// The frozen files under vN/ are what version N wrote. Today's code must read them all, and must
+// write the same bytes as long as a file's version is N. A new version gets a new folder; old ones
+// are never rewritten. KVS_GOLDEN_WRITE=DIR writes the files of the current versions there.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -17,14 +17,20 @@ namespace {
 constexpr char kSegment[] = "set/log/0000000001.seg";
 constexpr char kCheckpoint[] = "set/0000000001.ckpt";
 constexpr char kManifest[] = "set/manifest";
+constexpr char kLogFiles[] = "set/log_files";
 constexpr char kRecord[] = "record";
 
 std::string FileOf(const std::string& name) {
   return name.substr(name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1);
 }
 
-std::vector<uint8_t> Frozen(const std::string& name) {
-  std::ifstream in(std::string(KVS_GOLDEN_DIR) + "/v1/" + FileOf(name), std::ios::binary);
+uint32_t CurrentVersion(const std::string& name) {
+  return name == kCheckpoint ? kCheckpointVersion : 1;
+}
+
+std::vector<uint8_t> Frozen(const std::string& name, uint32_t version) {
+  std::ifstream in(absl::StrFormat("%s/v%d/%s", KVS_GOLDEN_DIR, version, FileOf(name)),
+                   std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
@@ -81,6 +87,13 @@ void WriteCheckpoint(Harness* h) {
     record::Encode(item, &slice.bytes);
   }
   ASSERT_TRUE((*writer)->Add(slice).ok());
+  const std::string value(1000, 'z');  // a block that is compressed
+  record::Record item = Harness::Plain(2, value);
+  item.flags = kRecordSnapshot;
+  slice.shard = 1;
+  slice.bytes.clear();
+  record::Encode(item, &slice.bytes);
+  ASSERT_TRUE((*writer)->Add(slice).ok());
   ASSERT_TRUE((*writer)->Finish({3, 2}, 1700000000000000).ok());
   ASSERT_TRUE((*writer)->Publish({3, 2}, {3, 2}).ok());
 }
@@ -124,19 +137,20 @@ std::map<std::string, std::vector<uint8_t>> WriteAll() {
 TEST(GoldenTest, TodayWritesTheSameBytes) {
   const auto files = WriteAll();
   const char* directory = std::getenv("KVS_GOLDEN_WRITE");
-  for (const char* name : {kRecord, kSegment, kCheckpoint, kMetaName, kManifest}) {
+  for (const char* name : {kRecord, kSegment, kCheckpoint, kMetaName, kManifest, kLogFiles}) {
     const std::vector<uint8_t>& bytes = files.at(name);
     if (directory != nullptr) {
       std::ofstream out(std::string(directory) + "/" + FileOf(name), std::ios::binary);
       out.write(reinterpret_cast<const char*>(bytes.data()),
                 static_cast<std::streamsize>(bytes.size()));
     }
-    EXPECT_TRUE(bytes == Frozen(name)) << name << " differs from what version 1 wrote";
+    EXPECT_TRUE(bytes == Frozen(name, CurrentVersion(name)))
+        << name << " differs from what its version wrote";
   }
 }
 
 TEST(GoldenTest, RecordReadsBack) {
-  const std::vector<uint8_t> bytes = Frozen(kRecord);
+  const std::vector<uint8_t> bytes = Frozen(kRecord, 1);
   record::Record record;
   size_t size_bytes = 0;
   ASSERT_EQ(record::Decode(bytes, &record, &size_bytes), record::DecodeResult::kOk);
@@ -150,7 +164,7 @@ TEST(GoldenTest, RecordReadsBack) {
 
 TEST(GoldenTest, LogReadsBack) {
   Harness h(2, 8 << 10);
-  h.device_.SetContents(kSegment, Frozen(kSegment));
+  h.device_.SetContents(kSegment, Frozen(kSegment, 1));
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   const RecoveryResult& result = (*recovery)->result();
@@ -167,27 +181,36 @@ TEST(GoldenTest, LogReadsBack) {
 }
 
 TEST(GoldenTest, CheckpointReadsBack) {
-  Harness h(2);
-  h.device_.SetContents(kCheckpoint, Frozen(kCheckpoint));
-  auto reader = CheckpointReader::OpenNewest(&h.device_, "set", kDataSet);
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_EQ((*reader)->facts().StartSeqs(), (std::vector<Seq>{1, 2}));
-  EXPECT_EQ((*reader)->facts().EndSeqs(), (std::vector<Seq>{3, 2}));
-  MemorySink sink(2);
-  ASSERT_TRUE((*reader)->Replay(1, &sink).ok());
-  EXPECT_EQ(sink.records[0].size(), 2u);
+  for (const uint32_t version : {1U, 2U}) {
+    Harness h(2);
+    h.device_.SetContents(kCheckpoint, Frozen(kCheckpoint, version));
+    auto reader = CheckpointReader::OpenNewest(&h.device_, "set", kDataSet);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->facts().StartSeqs(), (std::vector<Seq>{1, 2}));
+    EXPECT_EQ((*reader)->facts().EndSeqs(), (std::vector<Seq>{3, 2}));
+    MemorySink sink(2);
+    ASSERT_TRUE((*reader)->Replay(1, &sink).ok());
+    EXPECT_EQ(sink.records[0].size(), 2u);
+    const auto compressed = std::pair<Seq, std::string>{2, std::string(1000, 'z')};
+    EXPECT_EQ(sink.records[1].size(), version - 1);
+    EXPECT_TRUE(version == 1 || sink.records[1].front() == compressed);
+  }
 }
 
-TEST(GoldenTest, MetaAndManifestReadBack) {
+TEST(GoldenTest, TextsReadBack) {
   Harness h(2);
-  h.device_.SetContents(kMetaName, Frozen(kMetaName));
-  h.device_.SetContents(kManifest, Frozen(kManifest));
+  h.device_.SetContents(kMetaName, Frozen(kMetaName, 1));
+  h.device_.SetContents(kManifest, Frozen(kManifest, 1));
   auto meta = LoadMeta(&h.device_);
   ASSERT_TRUE(meta.ok()) << meta.status();
   EXPECT_EQ(*meta, ExampleMeta());
   auto manifest = LoadManifest(&h.device_, "set");
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_EQ(*manifest, ExampleManifest());
+  h.device_.SetContents(kLogFiles, Frozen(kLogFiles, 1));
+  auto files = LoadLogFiles(&h.device_, kLogDirectory);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(*files, (LogFiles{.newest = 1, .segment_bytes = 8 << 10}));
 }
 
 }  // namespace

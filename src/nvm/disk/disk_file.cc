@@ -96,6 +96,20 @@ absl::Status DiskFile::Persist() {
   return absl::OkStatus();
 }
 
+absl::Status DiskFile::WriteBack() {
+  const auto range = [this](uint64_t begin, uint64_t end, unsigned flags) {
+    // No bytes would mean all the rest of the file.
+    return begin == end || ::sync_file_range(fd_, static_cast<off_t>(begin),
+                                             static_cast<off_t>(end - begin), flags) == 0
+               ? absl::OkStatus()
+               : PosixStatus(errno, "writing back", path_);
+  };
+  KVS_RETURN_IF_ERROR(range(write_back_begin_, write_back_end_, SYNC_FILE_RANGE_WAIT_BEFORE));
+  write_back_begin_ = write_back_end_;
+  write_back_end_ = size_bytes();
+  return range(write_back_begin_, write_back_end_, SYNC_FILE_RANGE_WRITE);
+}
+
 absl::Status DiskFile::Read(uint64_t offset, std::span<uint8_t> out) {
   size_t done = 0;
   while (done < out.size()) {

@@ -22,6 +22,7 @@ class DiskFile : public NvmFile {
 
   absl::Status Write(uint64_t offset, std::span<const iovec> pieces) override;
   absl::Status Persist() override;
+  absl::Status WriteBack() override;
   absl::Status Read(uint64_t offset, std::span<uint8_t> out) override;
   uint64_t size_bytes() const override {
     return size_bytes_.load(std::memory_order_relaxed);
@@ -41,6 +42,9 @@ class DiskFile : public NvmFile {
   // block, as long as each goes on where another ended or begins at a block.
   bool is_cached_ = false;  // no direct writes (any more)
   std::unique_ptr<DirectWriter> direct_;
+  // What the last WriteBack set going.
+  uint64_t write_back_begin_ = 0;
+  uint64_t write_back_end_ = 0;
   std::atomic<uint64_t> size_bytes_;  // written by the one writer, read by anyone
 };
 
