@@ -21,4 +21,8 @@ int64_t SystemClock::MonotonicUs() {
   return ReadUs(CLOCK_BOOTTIME);
 }
 
+int64_t ThreadCpuUs() {
+  return ReadUs(CLOCK_THREAD_CPUTIME_ID);
+}
+
 }  // namespace kvstored::base

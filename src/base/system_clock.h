@@ -11,4 +11,7 @@ class SystemClock : public Clock {
   int64_t MonotonicUs() override;
 };
 
+// CPU time of the calling thread: what others do on the machine does not count.
+int64_t ThreadCpuUs();
+
 }  // namespace kvstored::base

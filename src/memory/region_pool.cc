@@ -1,7 +1,6 @@
 #include "memory/region_pool.h"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/system_clock.h"
 #include "kvstored/limits.h"
 #include "memory/poison.h"
 
@@ -22,7 +22,7 @@ constexpr uint64_t kHeadRoomBytesMin = uint64_t{64} << 20;
 constexpr uint64_t kBeyondLimitBytes = uint64_t{64} << 20;
 
 // A kernel clears a huge page in a tenth of that.
-constexpr int64_t kSlowChunkNs = 1'000'000;
+constexpr int64_t kSlowChunkUs = 1000;
 // So many chunks get small pages before a huge one is tried again: more each time it was slow.
 constexpr uint32_t kSmallPageChunksMin = 31;
 constexpr uint32_t kSmallPageChunksMax = 1023;
@@ -40,13 +40,6 @@ void Touch(char* begin, uint64_t bytes) {
   }
 }
 
-// CPU time of this thread: other work on the machine does not count.
-int64_t ThreadCpuNs() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 }  // namespace
 
 // A huge page is cheaper than 512 small ones, unless a hypervisor has to find its memory first: a
@@ -62,9 +55,9 @@ void RegionPool::FaultIn(char* chunk) {
     // khugepaged(8) may join them later; and the region stays one mapping.
     madvise(chunk, kChunkBytes, MADV_HUGEPAGE);
   } else {
-    const int64_t start_ns = ThreadCpuNs();
+    const int64_t start_us = base::ThreadCpuUs();
     Touch(chunk, kChunkBytes);
-    const bool is_slow = ThreadCpuNs() - start_ns > kSlowChunkNs;
+    const bool is_slow = base::ThreadCpuUs() - start_us > kSlowChunkUs;
     const uint32_t last = last_small_page_chunks_.load(std::memory_order_relaxed);
     const uint32_t next =
         is_slow ? std::clamp(2 * last + 1, kSmallPageChunksMin, kSmallPageChunksMax) : 0;
