@@ -329,7 +329,11 @@ class Shard {
   OpResult Yield();
   void NoteRemoval(const Digest& digest, Seq seq);
   void Prefetch(std::span<const record::Record> records) const;
-  void ExpectItems(uint64_t first_count, uint64_t last_digest_high);
+  // `for_each` calls what it is given with op, flags and digest_high of each record of a batch.
+  template <typename Records>
+  void ExpectItems(const Records& for_each);
+  // At most kGroupMax records: the memory that they need is loaded side by side.
+  OpResult ApplyGroup(std::span<const record::Record> records);
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);

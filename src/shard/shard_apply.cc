@@ -58,33 +58,46 @@ void Shard::Prefetch(std::span<const record::Record> records) const {
 
 // A snapshot holds its items in the order of their digests, and these spread evenly: what part of
 // their space the first ones take tells how many there are.
-void Shard::ExpectItems(uint64_t first_count, uint64_t last_digest_high) {
+template <typename Records>
+void Shard::ExpectItems(const Records& for_each) {
   constexpr uint64_t kSampleMin = 256;  // a smaller one errs by a tenth
-  if (store_.size() == 0 && first_count >= kSampleMin) {
+  if (store_.size() != 0) {
+    return;
+  }
+  uint64_t count = 0;
+  uint64_t last_digest_high = 0;
+  for_each([&](RecordOp op, uint8_t flags, uint64_t digest_high) {
+    if (op == RecordOp::kSet && (flags & kRecordSnapshot) != 0) {
+      ++count;
+      last_digest_high = std::max(last_digest_high, digest_high);
+    }
+  });
+  if (count >= kSampleMin) {
     const double part = std::ldexp(static_cast<double>(last_digest_high) + 1, -64);
-    store_.Expect(static_cast<uint64_t>(static_cast<double>(first_count) / part));
+    store_.Expect(static_cast<uint64_t>(static_cast<double>(count) / part));
   }
 }
 
-OpResult Shard::ApplyAll(std::span<const record::Record> records) {
-  if (store_.size() == 0) {
-    uint64_t count = 0;
-    uint64_t last = 0;
-    for (const record::Record& record : records) {
-      if ((record.flags & kRecordSnapshot) != 0 && record.op == RecordOp::kSet) {
-        ++count;
-        last = std::max(last, record.digest.high);
-      }
+OpResult Shard::ApplyGroup(std::span<const record::Record> records) {
+  Prefetch(records);
+  for (const record::Record& record : records) {
+    if (const OpResult result = Apply(record); result != OpResult::kOk) {
+      return result;
     }
-    ExpectItems(count, last);
   }
+  return OpResult::kOk;
+}
+
+OpResult Shard::ApplyAll(std::span<const record::Record> records) {
+  ExpectItems([records](const auto& see) {
+    for (const record::Record& record : records) {
+      see(record.op, record.flags, record.digest.high);
+    }
+  });
   while (!records.empty()) {
     const auto group = records.first(std::min(kGroupMax, records.size()));
-    Prefetch(group);
-    for (const record::Record& record : group) {
-      if (const OpResult result = Apply(record); result != OpResult::kOk) {
-        return result;
-      }
+    if (const OpResult result = ApplyGroup(group); result != OpResult::kOk) {
+      return result;
     }
     records = records.subspan(group.size());
   }
@@ -281,22 +294,16 @@ void Shard::ForEachReceived(const std::function<void(const record::Cursor&)>& vi
 }
 
 OpResult Shard::ApplySnapshot(const record::Batch& batch) {
-  if (store_.size() == 0) {
-    uint64_t count = 0;
-    uint64_t last = 0;
+  ExpectItems([&batch](const auto& see) {
     for (record::Cursor cursor(batch.bytes); cursor.at_record(); cursor.Next()) {
-      if (cursor.op() == RecordOp::kSet) {
-        ++count;
-        last = std::max(last, cursor.digest_high());
-      }
+      see(cursor.op(), cursor.flags(), cursor.digest_high());
     }
-    ExpectItems(count, last);
-  }
+  });
   std::span<const uint8_t> left = batch.bytes;
   while (!left.empty()) {
     Group group;
     DecodeGroup(left, kGroupMax, &group);
-    if (const OpResult result = ApplyAll(group.all()); result != OpResult::kOk) {
+    if (const OpResult result = ApplyGroup(group.all()); result != OpResult::kOk) {
       return result;
     }
     for (const record::Record& record : group.all()) {
