@@ -16,7 +16,7 @@ namespace kvstored::nvm {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{256} << 10;
-static_assert(kStagingBytes % kDirectBlockBytes == 0);
+static_assert(kStagingBytes % kWriteBlockBytes == 0);
 
 // Where pieces become aligned blocks; on return from Write it is free again. One a thread: whoever
 // writes a log writes one segment at a time.
@@ -27,13 +27,13 @@ uint8_t* Staging() {
     }
   };
   static thread_local const std::unique_ptr<uint8_t, Free> staging(
-      static_cast<uint8_t*>(std::aligned_alloc(kDirectBlockBytes, kStagingBytes)));
+      static_cast<uint8_t*>(std::aligned_alloc(kWriteBlockBytes, kStagingBytes)));
   KVS_CHECK(staging != nullptr, "bytes=%zu", kStagingBytes);
   return staging.get();
 }
 
 bool IsBlock(const uint8_t* bytes) {
-  return reinterpret_cast<uintptr_t>(bytes) % kDirectBlockBytes == 0;
+  return reinterpret_cast<uintptr_t>(bytes) % kWriteBlockBytes == 0;
 }
 
 }  // namespace
@@ -72,13 +72,13 @@ absl::Status DirectWriter::WriteBlocks(const uint8_t* blocks, size_t size_bytes,
 absl::Status DirectWriter::Write(uint64_t offset, std::span<const iovec> pieces) {
   KVS_CHECK(CanWriteAt(offset), "offset=%lu end=%lu", offset, end_);
   uint8_t* const staging = Staging();
-  size_t filled = offset % kDirectBlockBytes;
+  size_t filled = offset % kWriteBlockBytes;
   uint64_t at = offset - filled;  // where staging[0] belongs
   std::memcpy(staging, tail_.data(), filled);
   for (const iovec& piece : pieces) {
     const auto* bytes = static_cast<const uint8_t*>(piece.iov_base);
     for (size_t left = piece.iov_len; left != 0;) {
-      const size_t whole = left / kDirectBlockBytes * kDirectBlockBytes;
+      const size_t whole = left / kWriteBlockBytes * kWriteBlockBytes;
       if (filled == 0 && whole != 0 && IsBlock(bytes)) {
         KVS_RETURN_IF_ERROR(WriteBlocks(bytes, whole, at));
         bytes += whole;
@@ -98,13 +98,13 @@ absl::Status DirectWriter::Write(uint64_t offset, std::span<const iovec> pieces)
       }
     }
   }
-  const size_t in_tail = filled % kDirectBlockBytes;
+  const size_t in_tail = filled % kWriteBlockBytes;
   const size_t tail_begin = filled - in_tail;
   if (in_tail != 0) {
-    std::memset(staging + filled, 0, kDirectBlockBytes - in_tail);
-    std::memcpy(tail_.data(), staging + tail_begin, kDirectBlockBytes);
+    std::memset(staging + filled, 0, kWriteBlockBytes - in_tail);
+    std::memcpy(tail_.data(), staging + tail_begin, kWriteBlockBytes);
   }
-  const size_t whole = in_tail == 0 ? filled : tail_begin + kDirectBlockBytes;
+  const size_t whole = in_tail == 0 ? filled : tail_begin + kWriteBlockBytes;
   KVS_RETURN_IF_ERROR(WriteBlocks(staging, whole, at));
   end_ = at + filled;
   return absl::OkStatus();

@@ -15,10 +15,8 @@
 
 namespace kvstored::nvm {
 
-// Whole blocks only reach the device: 4 KiB suits every logical block size in use.
-inline constexpr size_t kDirectBlockBytes = kWriteBlockBytes;
-
-// For a file of fixed size that is written from front to back. Thread-compatible.
+// For a file of fixed size that is written from front to back, in whole blocks of kWriteBlockBytes:
+// they suit every logical block size in use. Thread-compatible.
 class DirectWriter {
  public:
   // Opens the file behind `fd` once more; `path` is for errors. Null: no direct writes here.
@@ -29,11 +27,12 @@ class DirectWriter {
 
   // As NvmFile::Write, within [0, size of the file). A write that goes on where the last one ended
   // writes the block in which that was again, with the bytes that it has; any other offset must be
-  // a multiple of kDirectBlockBytes. The rest of the last block becomes zero. kUnimplemented:
-  // nothing was written, the file system wants other blocks.
+  // a multiple of kWriteBlockBytes. The rest of the last block becomes zero. kUnimplemented: the
+  // file system wants other blocks; some of the pieces may be written, so all of them are to be
+  // written again by other means.
   absl::Status Write(uint64_t offset, std::span<const iovec> pieces);
   bool CanWriteAt(uint64_t offset) const {
-    return offset % kDirectBlockBytes == 0 || offset == end_;
+    return offset % kWriteBlockBytes == 0 || offset == end_;
   }
 
  private:
@@ -42,8 +41,8 @@ class DirectWriter {
 
   const int fd_;
   const std::string path_;
-  uint64_t end_ = 0;                               // of the last write
-  std::array<uint8_t, kDirectBlockBytes> tail_{};  // the block that end_ is in
+  uint64_t end_ = 0;                              // of the last write
+  std::array<uint8_t, kWriteBlockBytes> tail_{};  // the block that end_ is in
 };
 
 }  // namespace kvstored::nvm
