@@ -80,6 +80,14 @@ class Cluster {
   void Follow(size_t index, bool discard = false) {
     engines[index]->FollowPrimary(addresses[primary], discard);
   }
+  // The start of most tests: node 0 is primary and asks for one acknowledgement (none under kNone),
+  // node 1 has been told to follow it.
+  void StartPair(AckLevel ack, const ReplicationOptions& of_primary = SmallOptions()) {
+    AddNode(of_primary);
+    AddNode();
+    MakePrimary(0, ack, ack == AckLevel::kNone ? 0 : 1);
+    Follow(1);
+  }
 
   bool StepAll() {
     bool moved = false;

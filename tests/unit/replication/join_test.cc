@@ -36,10 +36,7 @@ TEST(Join, CatchUpFromTheLogWhileWritesGoOn) {
 // A replica that restarted from a checkpoint does not know its newest record's checksum.
 TEST(Join, AnUnknownChecksumIsNoDivergence) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   cluster.nodes[0]->Write(0, 20, 100);
   ASSERT_TRUE(cluster.WaitEqual(1)) << cluster.nodes[1]->state_text;
   cluster.nodes[1]->checksum_known = false;
@@ -136,10 +133,7 @@ TEST(Join, OneFullSyncAtATime) {
 
 TEST(Join, AnotherRecordAtAnEqualSeqIsDivergence) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kNone, 0);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kNone);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.Crash(1);
   TestNode::Shard& shard = cluster.nodes[1]->shard(0);
@@ -162,10 +156,7 @@ TEST(Join, AnotherRecordAtAnEqualSeqIsDivergence) {
 
 TEST(Join, AnOldPrimaryIsCutAboveTheCommonPointAndFollows) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.Crash(1);
   cluster.nodes[0]->Write(0, 5);  // never acknowledged
@@ -184,10 +175,7 @@ TEST(Join, AnOldPrimaryIsCutAboveTheCommonPointAndFollows) {
 
 TEST(Join, CommittedRecordsAreNotGivenUp) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.Crash(0);
   cluster.nodes[0]->shard(0).log.resize(0);  // comes back with an empty log of the same data set
@@ -237,10 +225,7 @@ TEST(Join, SecretsMustMatchAndBothSidesSayWhy) {
 TEST(Join, AReplicaIsNotFollowedAndSaysWhomToAsk) {
   Cluster cluster;
   cluster.AddNode();
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kNone, 0);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kNone);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.engines[2]->FollowPrimary(cluster.addresses[1], false);
   cluster.RunFor(500'000);

@@ -50,10 +50,7 @@ TEST(Members, JoinInTheOrderOfStreamingAndAreSpared) {
 
 TEST(Members, LoweringWithdrawsTheRightToBePromotedFirst) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.nodes[1]->facts()->promotable; }));
   absl::Status result = absl::UnknownError("");
   cluster.engines[0]->SetAck(AckLevel::kReceived, 0, false,
@@ -72,10 +69,7 @@ TEST(Members, LoweringWithdrawsTheRightToBePromotedFirst) {
 
 TEST(Members, DropFreesTheWrites) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.nodes[1]->facts()->promotable; }));
   cluster.Crash(1);
   cluster.nodes[0]->Write(0, 1);
@@ -94,10 +88,7 @@ TEST(Members, DropFreesTheWrites) {
 
 TEST(Members, WhoWasDroppedByForceLosesItsRightWhenItComesBack) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.nodes[1]->facts()->promotable; }));
   cluster.Restart(1);
   cluster.RunFor(500'000);
@@ -112,10 +103,7 @@ TEST(Members, WhoWasDroppedByForceLosesItsRightWhenItComesBack) {
 
 TEST(Members, AMemberThatComesBackCountsAgain) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.Restart(1);
   cluster.nodes[0]->Write(0, 3);
@@ -128,10 +116,7 @@ TEST(Members, AMemberThatComesBackCountsAgain) {
 
 TEST(Fence, NothingArrivesAfterwards) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.nodes[0]->Write(0, 50, 200);
   cluster.engines[0]->Step(0);
@@ -145,10 +130,7 @@ TEST(Fence, NothingArrivesAfterwards) {
 TEST(Peers, AnswerWhoTheyArePromiseAndHearAnnouncements) {
   Cluster cluster;
   cluster.AddNode();
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kNone, 0);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kNone);
   ASSERT_TRUE(cluster.WaitEqual(1));
   std::vector<PeerAnswer> answers;
   const auto keep = [&answers](std::vector<PeerAnswer> got) {

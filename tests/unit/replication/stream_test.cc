@@ -18,10 +18,7 @@ void ExpectNoViolation(Cluster* cluster) {
 
 TEST(Stream, EveryRecordArrivesOnceAndIsCommitted) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); }));
   for (int i = 0; i < 300; ++i) {
     cluster.nodes[0]->Write(static_cast<ShardId>(i % 2), 1 + static_cast<uint32_t>(i % 5));
@@ -34,10 +31,7 @@ TEST(Stream, EveryRecordArrivesOnceAndIsCommitted) {
 
 TEST(Stream, RingWrapsAndBatchesLargerThanItAreSplit) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); }));
   // 16 KiB rings: one batch of 60 records of about 1 KiB is four rings long; records of every
   // length move the place where the ring ends.
@@ -54,10 +48,7 @@ TEST(Stream, RingWrapsAndBatchesLargerThanItAreSplit) {
 // report any more.
 TEST(Stream, AReplicaThatIsHeldBackOftenKeepsReporting) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); }));
   for (int i = 0; i < 400; ++i) {
     cluster.nodes[1]->refuse = OpResult::kWait;
@@ -74,10 +65,7 @@ TEST(Stream, AReplicaThatIsHeldBackOftenKeepsReporting) {
 
 TEST(Stream, CreditsAreNeverExceededByManySmallWrites) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Streams(1); }));
   for (int i = 0; i < 2000; ++i) {
     cluster.nodes[0]->Write(static_cast<ShardId>(i % 2), 1, 8);
@@ -94,10 +82,7 @@ TEST(Stream, PlantedCreditErrorIsFound) {
     Cluster cluster;
     ReplicationOptions options = Cluster::SmallOptions();
     options.plant_credit_off_by_one = planted;
-    cluster.AddNode(options);
-    cluster.AddNode();
-    cluster.MakePrimary(0, AckLevel::kReceived, 1);
-    cluster.Follow(1);
+    cluster.StartPair(AckLevel::kReceived, options);
     ASSERT_TRUE(cluster.WaitEqual(1));
     cluster.RunFor(50'000);  // all credit comes home
     // The replica sleeps while its primary writes on.
@@ -114,10 +99,7 @@ TEST(Stream, PlantedCreditErrorIsFound) {
 
 TEST(Stream, NothingCountsBeforeItIsPersistedUnderAckPersisted) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kPersisted, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kPersisted);
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.Equal(1); }));
   cluster.nodes[1]->persist_at_once = false;
   const Seq before = cluster.nodes[0]->shard(0).committed;
@@ -137,10 +119,7 @@ TEST(Stream, NothingCountsBeforeItIsPersistedUnderAckPersisted) {
 
 TEST(Stream, IdleStreamTellsCommittedWithinAMillisecond) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.auto_commit = false;
   cluster.nodes[0]->Write(0, 1);
@@ -155,10 +134,7 @@ TEST(Stream, IdleStreamTellsCommittedWithinAMillisecond) {
 
 TEST(Stream, HeartbeatsCarryTheClockAndKeepTheLink) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.engines[0]->SetRecordClock(123456789);
   cluster.RunFor(10'000'000);  // five link timeouts
@@ -170,10 +146,7 @@ TEST(Stream, HeartbeatsCarryTheClockAndKeepTheLink) {
 
 TEST(Stream, ASinkThatWaitsHoldsThePrimaryBackAndLosesNothing) {
   Cluster cluster;
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.nodes[1]->refuse = OpResult::kDiskFull;
   const Seq before = cluster.nodes[1]->shard(0).end();
@@ -195,10 +168,7 @@ TEST(Stream, ASinkThatWaitsHoldsThePrimaryBackAndLosesNothing) {
 TEST(Stream, ASlowReplicaCostsNeitherMemoryNorTheOthers) {
   Cluster cluster;
   cluster.AddNode();
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   cluster.Follow(2);
   ASSERT_TRUE(cluster.WaitEqual(2));
@@ -216,10 +186,7 @@ TEST(Stream, ASlowReplicaCostsNeitherMemoryNorTheOthers) {
 
 TEST(Stream, BrokenLinksAreMadeAnewAndEverySeqArrivesOnce) {
   Cluster cluster(5);
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 30; ++i) {
@@ -236,10 +203,7 @@ TEST(Stream, BrokenLinksAreMadeAnewAndEverySeqArrivesOnce) {
 TEST(Stream, FaultsOfTheFabricNeverShowInTheData) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Cluster cluster(seed);
-    cluster.AddNode();
-    cluster.AddNode();
-    cluster.MakePrimary(0, AckLevel::kPersisted, 1);
-    cluster.Follow(1);
+    cluster.StartPair(AckLevel::kPersisted);
     ASSERT_TRUE(cluster.WaitEqual(1)) << seed;
     cluster.network.faults().long_delay_rate = 0.05;
     cluster.network.faults().write_error_rate = 0.01;
@@ -259,10 +223,7 @@ TEST(Stream, FaultsOfTheFabricNeverShowInTheData) {
 
 TEST(Stream, LanesAreResizedAtABatchBoundary) {
   Cluster cluster(3, 4);
-  cluster.AddNode();
-  cluster.AddNode();
-  cluster.MakePrimary(0, AckLevel::kReceived, 1);
-  cluster.Follow(1);
+  cluster.StartPair(AckLevel::kReceived);
   ASSERT_TRUE(cluster.WaitEqual(1));
   for (int i = 0; i < 400; ++i) {
     cluster.nodes[0]->Write(static_cast<ShardId>(i % 4), 5, 200);
@@ -280,10 +241,7 @@ TEST(Stream, EqualSeedsGiveEqualRuns) {
   uint64_t hashes[2];
   for (uint64_t& hash : hashes) {
     Cluster cluster(11);
-    cluster.AddNode();
-    cluster.AddNode();
-    cluster.MakePrimary(0, AckLevel::kReceived, 1);
-    cluster.Follow(1);
+    cluster.StartPair(AckLevel::kReceived);
     cluster.network.faults().write_error_rate = 0.01;
     for (int i = 0; i < 100; ++i) {
       cluster.nodes[0]->Write(static_cast<ShardId>(i % 2), 3, 300);
