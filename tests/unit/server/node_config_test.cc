@@ -15,6 +15,7 @@
 #include "fabric/tcp/tcp_fabric.h"
 #include "nvm/disk/disk_device.h"
 #include "server/node.h"
+#include "tests/unit/server/small_config.h"
 
 namespace kvstored::server {
 namespace {
@@ -27,13 +28,8 @@ class NodeConfigTest : public testing::Test {
     std::string path = testing::TempDir() + "node_config_XXXXXX";
     EXPECT_NE(::mkdtemp(path.data()), nullptr);
     directory_ = path;
-    Config config = DefaultConfig();
+    Config config = SmallConfig();
     config.server.data_dir = path;
-    config.server.threads = 1;
-    config.server.shards = 1;
-    config.memory.pool_size_bytes = uint64_t{2} << 20;
-    config.memory.max_memory_bytes = uint64_t{64} << 20;
-    config.log.segment_size_bytes = uint64_t{4} << 20;
     config.replication.port = 0;
     config.replication.ack_replicas = 0;
     auto device = nvm::OpenDiskDevice(path);

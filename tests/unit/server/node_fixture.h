@@ -13,6 +13,7 @@
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_fabric.h"
 #include "tests/sim/sim_nvm.h"
+#include "tests/unit/server/small_config.h"
 
 namespace kvstored::server {
 
@@ -22,12 +23,6 @@ struct SimMachine {
         clock(sim_clock),
         network(sim_network),
         device(static_cast<uint64_t>(number) + 1) {
-    config.server.threads = 1;
-    config.server.shards = 2;
-    config.memory.pool_size_bytes = uint64_t{2} << 20;
-    config.memory.max_memory_bytes = uint64_t{64} << 20;
-    config.log.segment_size_bytes = uint64_t{256} << 10;
-    config.log.checkpoint_interval_us = 0;
     config.replication.port = static_cast<uint16_t>(7000 + number);
   }
 
@@ -80,7 +75,7 @@ struct SimMachine {
   sim::SimClock* const clock;
   sim::SimNetwork* const network;
   sim::SimNvmDevice device;
-  Config config = DefaultConfig();
+  Config config = SmallConfig();
   std::unique_ptr<sim::SimFabric> fabric;
   std::unique_ptr<Node> node;  // null: down
   uint64_t life = 0;
