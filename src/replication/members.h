@@ -59,6 +59,8 @@ class Members {
     bool connected = false;
   };
 
+  // --- The set as it stands (members.cc). ---
+
   ReplicaLink* Find(const Id128& store_id) const;
   bool IsGranting(const Id128& store_id) const;
   bool counts_persisted() const {
@@ -67,6 +69,14 @@ class Members {
   bool IsComplete() const {
     return set_.members.size() >= set_.ack_replicas;
   }
+  void Publish();
+  void Broadcast(const ReplicaLink* except);
+  void StartJoin(int64_t now_us);
+  void GrantPromotion();
+  void UpdateSilence(int64_t now_us);
+
+  // --- A change of it, step by step (members_change.cc). ---
+
   // Queues a change made of the set as it will be then.
   void Enqueue(std::function<absl::StatusOr<Change>()> make, Done done);
   void StartNext();
@@ -74,11 +84,6 @@ class Members {
   void AskLosers();
   void Persist();
   void Finish(const absl::Status& status);
-  void Publish();
-  void Broadcast(const ReplicaLink* except);
-  void StartJoin(int64_t now_us);
-  void GrantPromotion();
-  void UpdateSilence(int64_t now_us);
 
   EngineContext* const context_;
   MemberSet set_;
