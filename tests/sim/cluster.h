@@ -71,7 +71,7 @@ struct SimNode {
   bool must_not_promote = false;  // the operator was told so
   bool left_out = false;          // another one was promoted, and this one has not followed it yet
   std::shared_ptr<std::atomic<bool>> stopping;
-  std::vector<std::vector<Seq>> committed_seen;             // of this life, per shard: {committed}
+  std::vector<Seq> committed_seen;  // per shard, in this life of the process
   std::vector<std::shared_ptr<SimConnection>> connections;  // until they are closed
   std::vector<uint32_t> connection_threads;
 
@@ -120,7 +120,7 @@ class Cluster {
   bool IsCurrent(uint32_t node_index) const;
 
   // All nodes up, one primary that serves, the others stream and are equal to it. `why` tells what
-  // is missing.
+  // is missing (cluster_checks.cc).
   bool Converged(std::string* why);
 
   SimNode& node(uint32_t index) {

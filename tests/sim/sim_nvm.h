@@ -52,7 +52,7 @@ class SimNvmDevice : public NvmDevice {
     return "sim";
   }
 
-  // --- Faults ---
+  // --- Faults (sim_nvm_faults.cc) ---
 
   // The machine loses power and comes back: what was not persisted is decided by the dice.
   void PowerCut();
@@ -94,6 +94,10 @@ class SimNvmDevice : public NvmDevice {
     std::vector<uint8_t> view;  // durable with the pending writes applied
     std::vector<PendingWrite> pending;
   };
+
+  // Writes into a file's bytes, which grow as far as it takes.
+  static void Apply(uint64_t offset, const uint8_t* bytes, size_t size_bytes,
+                    std::vector<uint8_t>* to);
 
   // All with mutex_ held.
   absl::Status CheckAlive(uint64_t generation) const;
