@@ -37,8 +37,8 @@ class Follower : public replication::ApplySink {
   static constexpr int64_t kApplyBytesMax = int64_t{32} << 20;
 
  private:
-  // A full sync on its way (P21). `log` and `checkpoint` exist once every shard has shown where its
-  // stream begins; until then everything offered is refused with kWait and offered again.
+  // A full sync on its way (P21). The new log and `checkpoint` exist once every shard has shown
+  // where its stream begins; until then everything offered is refused with kWait and offered again.
   struct Sync {
     replication::NodeFacts primary;
     std::vector<Seq> start_seqs;  // kUnknown until the shard's first arrival
@@ -51,11 +51,15 @@ class Follower : public replication::ApplySink {
     std::vector<bool> verified;
     int64_t publish_at_us = 0;  // even if not all of it is committed; 0: not verified yet
     bool finishing = false;
-    std::shared_ptr<Operation> finish;
   };
   static constexpr Seq kUnknown = ~Seq{0};
 
   void JoinByCatchUp(const replication::JoinPlan& plan, std::function<void(absl::Status)> done);
+  void RunOnShard(ShardId shard, std::function<void(shard::Shard&)> work);
+  bool ApplyQueueFull() const;
+
+  // --- A full sync (follower_full_sync.cc). ---
+
   void BeginFullSync(const replication::JoinPlan& plan, std::function<void(absl::Status)> done);
   // kOk once the directory, its log and its checkpoint writer exist.
   OpResult LearnStart(ShardId shard, Seq start_seq);
@@ -64,8 +68,6 @@ class Follower : public replication::ApplySink {
   void FinishIfComplete();
   Progress PublishSync();
   void FailSync(const absl::Status& why);
-  void RunOnShard(ShardId shard, std::function<void(shard::Shard&)> work);
-  bool ApplyQueueFull() const;
 
   NodeCore* const core_;
   std::unique_ptr<Sync> sync_;
@@ -73,7 +75,6 @@ class Follower : public replication::ApplySink {
   std::shared_ptr<int> sync_token_;
   std::shared_ptr<std::atomic<int64_t>> apply_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
   std::atomic<uint8_t> state_{0};
-  std::vector<Seq> told_;  // committed as told, per shard; P10
 };
 
 }  // namespace kvstored::server
