@@ -55,8 +55,10 @@ class Roles : public replication::NodeState {
   struct WholeCut;
 
   void StartReplica();
-  // P17: asks all members until they have answered, fetches the longest tail, then opens an epoch.
   void StartPrimary();
+  // P17: asks all members until they have answered, fetches the longest tail, has itself promised
+  // the next epoch (roles_consultation.cc).
+  void AddConsultation(Operation* operation);
   Progress AskMembers(Consultation* consultation);
   Progress JudgeAnswers(Consultation* consultation);
   Progress FetchTails(Consultation* consultation);
