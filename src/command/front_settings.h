@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics/slot.h"
+
 namespace kvstored::command {
 
 // Thread-safe.
@@ -32,23 +34,6 @@ class FrontSettings {
   std::atomic<bool> needs_password_{false};
   mutable std::mutex mutex_;
   std::string password_;
-};
-
-// One writer, any reader: a plain load and store instead of a locked add.
-class Figure {
- public:
-  void Add(uint64_t amount) {
-    value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-  }
-  void Set(uint64_t value) {
-    value_.store(value, std::memory_order_relaxed);
-  }
-  uint64_t value() const {
-    return value_.load(std::memory_order_relaxed);
-  }
-
- private:
-  std::atomic<uint64_t> value_{0};
 };
 
 // How fast a total rises: the mean of the last 16 samples, as Redis makes its instantaneous
@@ -82,26 +67,27 @@ class RateWindow {
 
 // Of one command on one thread.
 struct CommandFigures {
-  Figure calls;
-  Figure nanoseconds;  // measured per batch of commands and split evenly
-  Figure rejected;     // refused before they ran
-  Figure failed;       // ran and answered an error
+  metrics::Counter calls;
+  metrics::Counter nanoseconds;  // measured per batch of commands and split evenly
+  metrics::Counter rejected;     // refused before they ran
+  metrics::Counter failed;       // ran and answered an error
 };
 
 // Of one thread.
 struct FrontFigures {
   explicit FrontFigures(size_t command_count) : commands(command_count) {
   }
-  Figure connections;           // open now
-  Figure connections_accepted;  // since the start
-  Figure connections_refused;   // over clients_max
-  Figure connections_dropped;   // closed by us: gate timeout, output or input limit, protocol error
-  Figure commands_run;
-  Figure blocked;              // sessions that wait for something now
-  Figure commands_per_second;  // of the last 1.6 s
-  Figure received_bytes_per_second;
-  Figure sent_bytes_per_second;
-  Figure error_replies;
+  metrics::Gauge connections;             // open now
+  metrics::Counter connections_accepted;  // since the start
+  metrics::Counter connections_refused;   // over clients_max
+  // Closed by us: gate timeout, output or input limit, protocol error.
+  metrics::Counter connections_dropped;
+  metrics::Counter commands_run;
+  metrics::Gauge blocked;              // sessions that wait for something now
+  metrics::Gauge commands_per_second;  // of the last 1.6 s
+  metrics::Gauge received_bytes_per_second;
+  metrics::Gauge sent_bytes_per_second;
+  metrics::Counter error_replies;
   std::vector<CommandFigures> commands;  // as CommandTable()
 };
 

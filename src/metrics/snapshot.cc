@@ -20,7 +20,7 @@ bool IsName(const std::string& name) {
 
 }  // namespace
 
-bool HistogramSnapshot::Merge(const HistogramSnapshot& other) {
+bool Histogram::Merge(const Histogram& other) {
   if (other.first_log2 != first_log2 || other.bucket_count != bucket_count) {
     return false;
   }
@@ -68,7 +68,7 @@ void Collection::AddGauge(const std::string& name, const std::string& help, doub
 }
 
 void Collection::AddHistogram(const std::string& name, const std::string& help,
-                              const HistogramSnapshot& histogram, double scale, Labels labels) {
+                              const Histogram& histogram, double scale, Labels labels) {
   Sample* sample = Find(name, help, FamilyKind::kHistogram, scale, std::move(labels));
   if (sample->histogram.bucket_count == 0) {
     sample->histogram = histogram;

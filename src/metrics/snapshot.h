@@ -1,7 +1,9 @@
 // Snapshots: what a source hands out when it is collected. Plain values, no library types.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,13 +14,20 @@ namespace kvstored::metrics {
 inline constexpr uint32_t kHistogramBucketsMax = 20;
 
 // Counts per bucket (not cumulative); bucket i holds values up to 2^(first_log2 + i), the one at
-// bucket_count everything above.
-struct HistogramSnapshot {
+// bucket_count everything above. Values are whole numbers of the smallest unit (microseconds,
+// bytes). Not thread-safe.
+struct Histogram {
   uint32_t first_log2 = 0;
   uint32_t bucket_count = 0;
   std::array<uint64_t, kHistogramBucketsMax + 1> counts{};
   uint64_t sum = 0;
 
+  void Observe(uint64_t value) {
+    const auto bucket =
+        static_cast<uint32_t>(value == 0 ? 0 : std::bit_width((value - 1) >> first_log2));
+    ++counts[std::min(bucket, bucket_count)];
+    sum += value;
+  }
   uint64_t count() const {
     uint64_t total = 0;
     for (const uint64_t bucket : counts) {
@@ -30,7 +39,7 @@ struct HistogramSnapshot {
     return uint64_t{1} << (first_log2 + bucket);
   }
   // Adds another of the same shape (another shard's). Of another shape: kept out, false.
-  bool Merge(const HistogramSnapshot& other);
+  bool Merge(const Histogram& other);
 };
 
 enum class FamilyKind : uint8_t { kCounter, kGauge, kHistogram };
@@ -39,8 +48,8 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 
 struct Sample {
   Labels labels;
-  double value = 0;             // counters and gauges
-  HistogramSnapshot histogram;  // histograms
+  double value = 0;     // counters and gauges
+  Histogram histogram;  // histograms
 };
 
 struct Family {
@@ -60,8 +69,8 @@ class Collection {
   void AddCounter(const std::string& name, const std::string& help, double value,
                   Labels labels = {});
   void AddGauge(const std::string& name, const std::string& help, double value, Labels labels = {});
-  void AddHistogram(const std::string& name, const std::string& help,
-                    const HistogramSnapshot& histogram, double scale, Labels labels = {});
+  void AddHistogram(const std::string& name, const std::string& help, const Histogram& histogram,
+                    double scale, Labels labels = {});
   const std::vector<Family>& families() const {
     return families_;
   }

@@ -7,7 +7,6 @@
 // brings other threads' control work there.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "kvstored/fabric.h"
 #include "kvstored/limits.h"
 #include "kvstored/types.h"
+#include "metrics/snapshot.h"
 #include "record/batch.h"
 #include "replication/apply_sink.h"
 #include "replication/node_facts.h"
@@ -104,10 +104,9 @@ struct ReplicationCounters {
   uint64_t full_syncs = 0;
   uint64_t bad_frames = 0;  // checksum, sequence, generation or epoch wrong
   uint64_t bad_messages = 0;
-  uint64_t stale_frames = 0;    // of an old generation, dropped (P14)
-  uint64_t write_us_count = 0;  // round trips measured: posted -> watermark
-  uint64_t write_us_sum = 0;
-  std::array<uint64_t, 24> write_us_log2{};  // histogram: bucket i counts latencies below 2^i us
+  uint64_t stale_frames = 0;  // of an old generation, dropped (P14)
+  // Round trips: posted -> watermark.
+  metrics::Histogram write_us{.bucket_count = metrics::kHistogramBucketsMax};
 };
 
 // Answers of AskPeers, one per address, in the order asked.

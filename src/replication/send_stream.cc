@@ -1,7 +1,6 @@
 #include "replication/send_stream.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -267,11 +266,7 @@ bool SendStream::OnWatermark(const WatermarkEntry& entry, int64_t now_us,
     const auto took_us =
         static_cast<uint64_t>(std::max<int64_t>(0, now_us - outstanding_.front().posted_us));
     outstanding_.pop_front();
-    ++counters->write_us_count;
-    counters->write_us_sum += took_us;
-    const size_t bucket = std::min<size_t>(static_cast<size_t>(std::bit_width(took_us)),
-                                           counters->write_us_log2.size() - 1);
-    ++counters->write_us_log2[bucket];
+    counters->write_us.Observe(took_us);
   }
   const bool moved = entry.received > received_ || entry.persisted > persisted_;
   received_ = std::max(received_, entry.received);

@@ -1,6 +1,4 @@
 // Which figures go to Prometheus. Labels are few and fixed: no key, client or peer port.
-#include <algorithm>
-
 #include "server/daemon.h"
 
 namespace kvstored::server {
@@ -73,15 +71,8 @@ void Daemon::CollectReplication(metrics::Collection* out) const {
                   static_cast<double>(counters.credit_stalls + counters.ring_stalls));
   out->AddCounter("qp_retry_count", "Links that had to be made again.",
                   static_cast<double>(counters.reconnects));
-  metrics::HistogramSnapshot latency;
-  latency.first_log2 = 0;
-  latency.bucket_count = metrics::kHistogramBucketsMax;
-  for (uint32_t i = 0; i < counters.write_us_log2.size(); ++i) {
-    latency.counts[std::min(i, metrics::kHistogramBucketsMax)] += counters.write_us_log2[i];
-  }
-  latency.sum = counters.write_us_sum;
   out->AddHistogram("rdma_write_latency", "Push to a replica until its watermark, seconds.",
-                    latency, metrics::kMicrosecondsToSeconds);
+                    counters.write_us, metrics::kMicrosecondsToSeconds);
   for (const replication::ReplicaStatus& replica : report.replicas) {
     const metrics::Labels labels = {{"replica", replica.address}};
     out->AddGauge("kvstored_replica_lag_records", "Records that the replica has not received.",

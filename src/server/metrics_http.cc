@@ -29,8 +29,7 @@ prometheus::MetricType TypeOf(metrics::FamilyKind kind) {
   return prometheus::MetricType::Untyped;
 }
 
-prometheus::ClientMetric::Histogram HistogramOf(const metrics::HistogramSnapshot& snapshot,
-                                                double scale) {
+prometheus::ClientMetric::Histogram HistogramOf(const metrics::Histogram& snapshot, double scale) {
   prometheus::ClientMetric::Histogram histogram;
   uint64_t cumulative = 0;
   for (uint32_t i = 0; i < snapshot.bucket_count; ++i) {

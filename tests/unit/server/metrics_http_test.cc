@@ -10,7 +10,7 @@
 #include <array>
 #include <atomic>
 
-#include "metrics/slot.h"
+#include "metrics/snapshot.h"
 
 namespace kvstored::server {
 namespace {
@@ -84,12 +84,12 @@ TEST_F(MetricsHttpTest, APortInUseIsAnErrorThatNamesIt) {
 }
 
 TEST(PrometheusText, HistogramsAreCumulativeAndEndInInfinity) {
-  metrics::Histogram<1, 2> histogram;  // 2 us, 4 us
+  metrics::Histogram histogram{.first_log2 = 1, .bucket_count = 2};  // 2 us, 4 us
   histogram.Observe(1);
   histogram.Observe(3);
   histogram.Observe(100);
   metrics::Collection collection;
-  collection.AddHistogram("rdma_write_latency", "Time.", histogram.Snapshot(),
+  collection.AddHistogram("rdma_write_latency", "Time.", histogram,
                           metrics::kMicrosecondsToSeconds);
   const std::string text = PrometheusText(collection);
   EXPECT_THAT(text, HasSubstr("# TYPE rdma_write_latency histogram"));
