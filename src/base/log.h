@@ -15,7 +15,6 @@ void InitLog(LogFormat format, std::string_view level);
 // Thread-safe.
 void SetLogLevel(std::string_view level);
 
-void LogDebug(std::string_view text);
 void LogInfo(std::string_view text);
 void LogWarning(std::string_view text);
 void LogError(std::string_view text);

@@ -95,9 +95,7 @@ struct KillFilter {
   std::string_view local;
   int64_t id = 0;
   bool other_type = false;  // asks for a type of client that does not exist here
-  bool other_user = false;
   bool skip_me = true;
-  bool old_style = false;
 };
 
 // Empty, or the error.
@@ -105,7 +103,6 @@ std::string ParseKill(ClientArgs args, KillFilter* filter) {
   if (args.size() == 3) {
     filter->peer = args[2];
     filter->skip_me = false;
-    filter->old_style = true;
     return {};
   }
   if (args.size() % 2 != 0 || args.size() < 4) {

@@ -49,7 +49,6 @@ struct Scratch {
   std::vector<std::pair<ShardId, uint32_t>> key_order;  // (shard, key), sorted: keys by shard
   std::vector<std::string_view> part_args;
   std::vector<Key> part_keys;
-  Reply part_reply;
   std::vector<std::string> parts;
 };
 
@@ -125,7 +124,6 @@ class FrontThread : public shard::TickHook {
 
  private:
   void CheckTimeouts();
-  void PollWaiting();
 
   FrontSet* const set_;
   shard::ShardThread* const thread_;

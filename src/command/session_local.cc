@@ -133,9 +133,7 @@ bool Session::TryRunMset(std::span<const std::string_view> args) {
   }
   std::shared_ptr<shard::TxnCommit> commit;
   if (closing.size() > 1) {
-    commit = std::make_shared<shard::TxnCommit>();
-    commit->id = id;
-    commit->parts_left.store(static_cast<uint32_t>(closing.size()), std::memory_order_relaxed);
+    commit = std::make_shared<shard::TxnCommit>(closing.size());
   }
   for (const KeyRange& range : ranges) {
     if (!one_record && range.shard->TxnHasRecords()) {

@@ -109,9 +109,7 @@ void Transaction::Close() {
   std::sort(closing_.begin(), closing_.end(),
             [](const auto& a, const auto& b) { return a.shard < b.shard; });
   if (closing_.size() > 1) {
-    commit_ = std::make_shared<shard::TxnCommit>();
-    commit_->id = id_;
-    commit_->parts_left.store(static_cast<uint32_t>(closing_.size()), std::memory_order_relaxed);
+    commit_ = std::make_shared<shard::TxnCommit>(closing_.size());
   }
   // Later commands of the connection reach every shard behind the closing stage; what they find of
   // the session, HELLO and CLIENT have changed only when the replies are written.

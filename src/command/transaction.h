@@ -93,10 +93,6 @@ class Transaction {
   Op* op() const {
     return op_;
   }
-  // True inside EXEC: no step may wait any more.
-  bool is_exec() const {
-    return shape_ == Shape::kExec;
-  }
 
  private:
   enum class Stage : uint8_t {
@@ -148,7 +144,6 @@ class Transaction {
   void HoldNext();
   void RunPhase();
   void Close();
-  void Release();
   void OnStageDone(ThreadPart* part);
   void LetSessionGoOn();
   void AfterHold(ThreadPart* part);

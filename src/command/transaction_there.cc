@@ -168,7 +168,7 @@ OpResult Transaction::RunStep(shard::Shard* shard, CommandPart* part) {
                       .command = command,
                       .part = part,
                       .phase = phase_ - command->first_phase,
-                      .force = is_exec()};
+                      .force = shape_ == Shape::kExec};
       return spec.atomic->step(call);
     }
     case Reach::kSession:

@@ -16,8 +16,6 @@ inline constexpr uint32_t kLogVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr size_t kFrameAlign = 64;
 inline constexpr size_t kSegmentHeaderBytes = 4096;
-// Smallest `log.segment_size` that the configuration allows: holds a few of the largest records.
-inline constexpr uint64_t kSegmentBytesMin = uint64_t{4} << 20;
 // A batch above this is cut into several frames at record boundaries.
 inline constexpr size_t kFramePayloadMax = size_t{2} << 20;
 

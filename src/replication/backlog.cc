@@ -38,14 +38,6 @@ void Backlog::Add(record::BatchRef batch) {
   }
 }
 
-std::vector<Seq> Backlog::Ends() const {
-  std::vector<Seq> ends;
-  for (const Shard& shard : shards_) {
-    ends.push_back(shard.end);
-  }
-  return ends;
-}
-
 record::BatchRef Backlog::Find(ShardId shard_id, Seq seq) const {
   const Shard& shard = shards_[shard_id];
   if (shard.batches.empty() || seq < shard.batches.front()->first_seq || seq > shard.end) {

@@ -25,7 +25,6 @@ class Backlog {
   Seq end(ShardId shard) const {
     return shards_[shard].end;
   }
-  std::vector<Seq> Ends() const;
   // The batch that holds `seq`; null: older than the backlog, or not made yet.
   record::BatchRef Find(ShardId shard, Seq seq) const;
   size_t bytes() const {

@@ -284,14 +284,14 @@ void Replication::Engine::Admit(Link* link, const Hello& hello, const std::strin
 
 void Replication::Engine::OnAccepted(LinkId id, std::string_view peer, bool loopback) {
   ++counters_.links_accepted;
-  handshakes_ = 0;
+  uint32_t handshakes = 0;
   for (const auto& [other, link] : links_) {
     const auto* accepted = dynamic_cast<const AcceptedLink*>(link.get());
-    handshakes_ += accepted != nullptr && !accepted->admitted() ? 1 : 0;
+    handshakes += accepted != nullptr && !accepted->admitted() ? 1 : 0;
   }
   auto link = std::make_unique<AcceptedLink>(&context_, std::string(peer), loopback);
   link->set_id(id);
-  if (handshakes_ >= context_.options.handshakes_max) {
+  if (handshakes >= context_.options.handshakes_max) {
     ++counters_.links_refused;
     link->Close(absl::ResourceExhaustedError("too many handshakes under way"));
   }

@@ -109,7 +109,6 @@ class Replication::Engine : public FabricHandler, public LinkHost {
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>>
       graveyard_;  // until the end of the Step: they may be on the stack
-  uint32_t handshakes_ = 0;
   int64_t next_needed_us_ = 0;
   std::unique_ptr<Primary> primary_;
   std::unique_ptr<Follower> follower_;

@@ -55,9 +55,6 @@ class ReceiveStream {
   bool changed() const {
     return !told_ || !(Report() == reported_);
   }
-  Seq received() const {
-    return received_;
-  }
   uint16_t lane() const {
     return lane_;
   }

@@ -168,7 +168,6 @@ void Follower::OnPrimaryClock(uint64_t primary_clock_us) {
 }
 
 void Follower::OnStreamState(StreamState state, Refusal refusal, std::string_view text) {
-  state_.store(static_cast<uint8_t>(state), std::memory_order_relaxed);
   std::string line =
       absl::StrFormat("link to primary: %s", std::string(replication::StreamStateName(state)));
   if (refusal != Refusal::kNone) {

@@ -29,10 +29,6 @@ class Follower : public replication::ApplySink {
   void OnStreamState(replication::StreamState state, replication::Refusal refusal,
                      std::string_view text) override;
 
-  // Newest state and its text, for INFO and status. Any thread.
-  replication::StreamState state() const {
-    return static_cast<replication::StreamState>(state_.load(std::memory_order_relaxed));
-  }
   // Bytes handed to shards and not applied yet are bounded: the primary is held back above this.
   static constexpr int64_t kApplyBytesMax = int64_t{32} << 20;
 
@@ -74,7 +70,6 @@ class Follower : public replication::ApplySink {
   // Alive as long as this life of the sync: late completions of an earlier one find it expired.
   std::shared_ptr<int> sync_token_;
   std::shared_ptr<std::atomic<int64_t>> apply_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
-  std::atomic<uint8_t> state_{0};
 };
 
 }  // namespace kvstored::server

@@ -317,11 +317,4 @@ absl::Status Identity::PublishSetDirectory(const std::string& directory) {
   return absl::OkStatus();
 }
 
-void Identity::DropSetDirectory(const std::string& directory) {
-  if (const absl::Status removed = device_->Remove(directory); !removed.ok()) {
-    base::LogWarning(
-        absl::StrFormat("%s stays behind: %s", directory, std::string(removed.message())));
-  }
-}
-
 }  // namespace kvstored::server

@@ -61,7 +61,6 @@ class Identity {
                                                const std::vector<Seq>& start_seqs);
   // One rename of meta makes the directory ours; the old one is removed.
   absl::Status PublishSetDirectory(const std::string& directory);
-  void DropSetDirectory(const std::string& directory);
   // P24: is `why` damage, and this a replica that was configured to take everything from its
   // primary again?
   bool MayRejoin(const Config& config, const absl::Status& why) const;

@@ -4,10 +4,6 @@
 
 namespace kvstored::server {
 
-Seq LogSource::LogStart(ShardId shard) {
-  return core_->log()->segments().OldestStart()[shard] + 1;
-}
-
 void LogSource::ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) {
   absl::StatusOr<record::BatchRef> batch = core_->log()->Read(shard, from_seq, max_bytes);
   if (absl::IsNotFound(batch.status())) {

@@ -15,7 +15,6 @@ class LogSource : public replication::RecordSource {
   explicit LogSource(NodeCore* core) : core_(core), scans_(core->shard_count()) {
   }
 
-  Seq LogStart(ShardId shard) override;
   // Reads inline: at most max_bytes from the page cache or the device.
   void ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) override;
   void RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes, SliceDone done) override;

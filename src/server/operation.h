@@ -65,9 +65,6 @@ class Operation {
     Finish(absl::OkStatus());
     return true;
   }
-  void Abort(const absl::Status& why) {
-    Finish(why);
-  }
 
  private:
   void Finish(const absl::Status& status) {

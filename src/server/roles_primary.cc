@@ -176,8 +176,7 @@ void Roles::AddOpenEpoch(Operation* operation) {
     core_->replication->BecomePrimary(MembersFromMeta());
     // Transactions of earlier lives are known by no shard: all that is not committed yet passes the
     // watermark in all shards together.
-    auto commit = std::make_shared<shard::TxnCommit>();
-    commit->parts_left.store(core_->shard_count(), std::memory_order_relaxed);
+    auto commit = std::make_shared<shard::TxnCommit>(core_->shard_count());
     core_->ForEachShard([epoch, commit](shard::Shard& shard) { shard.BeginEpoch(*epoch, commit); },
                         left);
     return Progress::Done();

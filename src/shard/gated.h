@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "kvstored/types.h"
@@ -19,8 +20,9 @@ struct Gated {
 // The commit of one transaction over several shards (P6): the last part whose shard's watermark
 // would pass it lets all of them pass. Shared by the participants, thread-safe.
 struct TxnCommit {
-  uint64_t id = 0;
-  std::atomic<uint32_t> parts_left{0};
+  explicit TxnCommit(size_t part_count) : parts_left(static_cast<uint32_t>(part_count)) {
+  }
+  std::atomic<uint32_t> parts_left;
 };
 
 }  // namespace kvstored::shard

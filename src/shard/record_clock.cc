@@ -34,8 +34,6 @@ uint64_t RecordClock::NowUs() {
     // At least nine tenths of what has passed, however far behind the wall clock is.
     now_us_ = std::max(wall_us, now_us_ + elapsed_us * 9 / 10);
   }
-  behind_us_.store(following_ ? 0 : std::max<int64_t>(0, now_us_ - wall_us),
-                   std::memory_order_relaxed);
   return static_cast<uint64_t>(now_us_);
 }
 

@@ -4,7 +4,6 @@
 // slow.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -26,10 +25,6 @@ class RecordClock {
   void StopFollowing();
 
   uint64_t NowUs();
-  // How far the wall clock is behind the record clock (a backward jump being absorbed).
-  int64_t behind_us() const {
-    return behind_us_.load(std::memory_order_relaxed);
-  }
 
  private:
   Clock* const clock_;
@@ -37,7 +32,6 @@ class RecordClock {
   int64_t now_us_ = 0;
   int64_t monotonic_us_ = 0;  // when now_us_ was taken
   bool following_ = false;
-  std::atomic<int64_t> behind_us_{0};
 };
 
 }  // namespace kvstored::shard

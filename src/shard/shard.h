@@ -73,7 +73,7 @@ class Shard {
     return options_.shard_count;
   }
 
-  // --- Reading. Each call notes what the reply depends on; TakeDependency() collects it. ---
+  // --- Reading. Each call notes what the reply depends on; dependency() tells it. ---
 
   // Begins a command: forgets noted dependencies.
   void BeginCommand() {
@@ -234,9 +234,6 @@ class Shard {
   // Called when another shard's part of a transaction was the last: `committed` may move on.
   void SetWakeOthers(std::function<void()> wake_others) {
     wake_others_ = std::move(wake_others);
-  }
-  bool HasGated() const {
-    return gated_head_ != nullptr;
   }
 
   // --- Replica and recovery. ---

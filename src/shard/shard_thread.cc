@@ -146,7 +146,6 @@ void ShardThread::BeginLogRound(bool idle) {
 
 bool ShardThread::Tick(int64_t max_sleep_us) {
   ++counters_.ticks;
-  bool did = false;
   // 1. Readiness. Commands that arrived on this thread's sockets run inside, on its own shards at
   // once.
   poller_.Wait(busy_ ? 0 : max_sleep_us);
@@ -168,7 +167,7 @@ bool ShardThread::Tick(int64_t max_sleep_us) {
   }
   BeginLogRound(AllSpeakersWait(told));
   // 5. Watermarks and the reply gate.
-  did = AdvanceShards() || did;
+  const bool did = AdvanceShards();
   // 6. Replies to the sockets.
   for (TickHook* hook : hooks_) {
     more = hook->OnTick() || more;

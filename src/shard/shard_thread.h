@@ -33,7 +33,6 @@ struct ThreadCounters {
   uint64_t ticks = 0;
   uint64_t tasks = 0;         // taken from mailboxes
   uint64_t mailbox_full = 0;  // pushes that met a full mailbox (they wait in the outbox)
-  uint64_t slow_ticks = 0;    // ticks that worked longer than 1 ms
 };
 
 class ShardThread;

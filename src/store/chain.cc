@@ -51,7 +51,6 @@ Chain* ChainSpace::New() {
   if (memory == nullptr) {
     return nullptr;
   }
-  ++live_count_;
   return new (memory) Chain(this);
 }
 
@@ -190,7 +189,6 @@ bool ChainSpace::FreeSome(Chain* chain, uint32_t* budget) {
     }
   }
   slabs_->Free(chain, sizeof(Chain));
-  --live_count_;
   return true;
 }
 

@@ -103,9 +103,6 @@ class ChainSpace {
   bool HasReleased() const {
     return draining_ != nullptr || released_.load(std::memory_order_relaxed) != nullptr;
   }
-  uint64_t live_count() const {
-    return live_count_;
-  }
 
   // The chain of a reference; the count stays with the reference.
   static Chain* ChainOf(const ChainRef& ref) {
@@ -127,7 +124,6 @@ class ChainSpace {
   memory::SlabAllocator* const slabs_;
   std::atomic<Chain*> released_{nullptr};  // pushed by any thread, taken whole by the owner
   Chain* draining_ = nullptr;
-  uint64_t live_count_ = 0;
 };
 
 }  // namespace kvstored::store

@@ -239,13 +239,10 @@ class TestNode : public NodeState, public ApplySink, public RecordSource {
 
   // --- RecordSource ---
 
-  Seq LogStart(ShardId shard) override {
-    return std::max<Seq>(shards_[shard].trimmed_below, shards_[shard].base + 1);
-  }
   void ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) override {
     ++log_reads;
     const Shard& s = shards_[shard];
-    if (from_seq < LogStart(shard) || from_seq > s.end()) {
+    if (from_seq < std::max<Seq>(s.trimmed_below, s.base + 1) || from_seq > s.end()) {
       done(absl::OutOfRangeError("not in the log"));
       return;
     }

@@ -158,8 +158,7 @@ TEST_F(ShardFixture, TheUncommittedWindowIsBounded) {
 }
 
 TEST_F(ShardFixture, CommittedPassesATransactionOnlyWithAllItsParts) {
-  auto commit = std::make_shared<TxnCommit>();
-  commit->parts_left.store(2);
+  auto commit = std::make_shared<TxnCommit>(2);
   Set("before", "1");
   shard_->BeginTxn(7);
   Set("a", "1");
@@ -193,8 +192,7 @@ TEST_F(ShardFixture, WhatAnEpochTakesOverIsCommittedInAllShardsTogether) {
   heir->Receive(batches_[0]);
   ASSERT_EQ(heir->ApplyCommitted(1), OpResult::kOk);
   ASSERT_EQ(heir->ApplyReceived(2), OpResult::kOk);
-  auto commit = std::make_shared<TxnCommit>();
-  commit->parts_left.store(2);
+  auto commit = std::make_shared<TxnCommit>(2);
   heir->BeginEpoch({.number = 2, .id = 22}, commit);
   sibling->BeginEpoch({.number = 2, .id = 22}, commit);
   sibling->BeginCommand();
