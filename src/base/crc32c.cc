@@ -121,4 +121,12 @@ uint32_t Crc32c(uint32_t crc, const void* data, size_t size_bytes) {
   return ~(kHasSse42 ? ExtendSse42(crc, p, size_bytes) : ExtendPortable(crc, p, size_bytes));
 }
 
+uint32_t Crc32cAround(const void* data, size_t size_bytes, size_t offset) {
+  static constexpr uint8_t kZero[4] = {};
+  const auto* p = static_cast<const uint8_t*>(data);
+  uint32_t crc = Crc32c(0, p, offset);
+  crc = Crc32c(crc, kZero, sizeof(kZero));
+  return Crc32c(crc, p + offset + sizeof(kZero), size_bytes - offset - sizeof(kZero));
+}
+
 }  // namespace kvstored::base

@@ -33,14 +33,6 @@ static_assert(kCheckpointTableOffset + 8 * kShardCountMax <= kCheckpointHeaderBy
 static_assert(kCheckpointTableOffset + kFooterEntryBytes * kShardCountMax <=
               kCheckpointFooterBytes);
 
-uint32_t CrcOf(std::span<const uint8_t> bytes) {
-  static constexpr uint8_t kZero[4] = {};
-  uint32_t crc = base::Crc32c(0, bytes.data(), kCheckpointCrcOffset);
-  crc = base::Crc32c(crc, kZero, sizeof(kZero));
-  return base::Crc32c(crc, bytes.data() + kCheckpointCrcOffset + 4,
-                      bytes.size() - kCheckpointCrcOffset - 4);
-}
-
 void EncodeStart(uint64_t magic, uint64_t incarnation, const CheckpointFacts& facts,
                  std::span<uint8_t> out) {
   KVS_CHECK(facts.shards.size() <= kShardCountMax, "shards=%zu", facts.shards.size());
@@ -55,7 +47,8 @@ void EncodeStart(uint64_t magic, uint64_t incarnation, const CheckpointFacts& fa
 
 absl::Status CheckStart(uint64_t magic, std::span<const uint8_t> bytes, const char* what) {
   if (base::LoadBe64(bytes.data()) != magic ||
-      base::LoadBe32(bytes.data() + kCheckpointCrcOffset) != CrcOf(bytes)) {
+      base::LoadBe32(bytes.data() + kCheckpointCrcOffset) !=
+          base::Crc32cAround(bytes.data(), bytes.size(), kCheckpointCrcOffset)) {
     return DamageError(absl::StrFormat("its %s is damaged", what));
   }
   const uint32_t version = base::LoadBe32(bytes.data() + kCheckpointVersionOffset);
@@ -110,7 +103,8 @@ void EncodeCheckpointHeader(const CheckpointFacts& facts, uint64_t incarnation,
   for (size_t s = 0; s < facts.shards.size(); ++s) {
     base::StoreBe64(out.data() + kCheckpointTableOffset + 8 * s, facts.shards[s].start_seq);
   }
-  base::StoreBe32(out.data() + kCheckpointCrcOffset, CrcOf(out));
+  base::StoreBe32(out.data() + kCheckpointCrcOffset,
+                  base::Crc32cAround(out.data(), out.size(), kCheckpointCrcOffset));
 }
 
 absl::Status DecodeCheckpointHeader(std::span<const uint8_t, kCheckpointHeaderBytes> bytes,
@@ -139,7 +133,8 @@ void EncodeCheckpointFooter(const CheckpointFacts& facts, uint64_t incarnation,
     base::StoreBe64(entry + 8, facts.shards[s].item_bytes);
     base::StoreBe64(entry + 16, facts.shards[s].record_count);
   }
-  base::StoreBe32(out.data() + kCheckpointCrcOffset, CrcOf(out));
+  base::StoreBe32(out.data() + kCheckpointCrcOffset,
+                  base::Crc32cAround(out.data(), out.size(), kCheckpointCrcOffset));
 }
 
 absl::Status DecodeCheckpointFooter(std::span<const uint8_t, kCheckpointFooterBytes> bytes,

@@ -30,14 +30,6 @@ constexpr size_t kShardCountOffset = 72;
 constexpr size_t kStartSeqsOffset = 128;
 static_assert(kStartSeqsOffset + 8 * kShardCountMax <= kSegmentHeaderBytes);
 
-uint32_t HeaderCrc(std::span<const uint8_t, kSegmentHeaderBytes> bytes) {
-  static constexpr uint8_t kZero[4] = {};
-  uint32_t crc = base::Crc32c(0, bytes.data(), kHeaderCrcOffset);
-  crc = base::Crc32c(crc, kZero, sizeof(kZero));
-  return base::Crc32c(crc, bytes.data() + kHeaderCrcOffset + 4,
-                      kSegmentHeaderBytes - kHeaderCrcOffset - 4);
-}
-
 }  // namespace
 
 void EncodeFrameHeader(const FrameHeader& header, uint8_t* out) {
@@ -88,7 +80,7 @@ void EncodeSegmentHeader(const SegmentHeader& header, std::span<uint8_t, kSegmen
   for (size_t s = 0; s < header.start_seqs.size(); ++s) {
     base::StoreBe64(p + kStartSeqsOffset + 8 * s, header.start_seqs[s]);
   }
-  base::StoreBe32(p + kHeaderCrcOffset, HeaderCrc(out));
+  base::StoreBe32(p + kHeaderCrcOffset, base::Crc32cAround(p, out.size(), kHeaderCrcOffset));
 }
 
 SegmentHeaderResult DecodeSegmentHeader(std::span<const uint8_t, kSegmentHeaderBytes> bytes,
@@ -98,7 +90,8 @@ SegmentHeaderResult DecodeSegmentHeader(std::span<const uint8_t, kSegmentHeaderB
   }
   const uint8_t* p = bytes.data();
   if (base::LoadBe64(p) != kSegmentMagic ||
-      base::LoadBe32(p + kHeaderCrcOffset) != HeaderCrc(bytes)) {
+      base::LoadBe32(p + kHeaderCrcOffset) !=
+          base::Crc32cAround(p, bytes.size(), kHeaderCrcOffset)) {
     return SegmentHeaderResult::kBad;
   }
   header->version = base::LoadBe32(p + kVersionOffset);

@@ -15,14 +15,6 @@ namespace {
 
 constexpr size_t kTxnPartBytes = 10;
 
-// CRC-32C of the whole record as if its checksum field were zero.
-uint32_t ChecksumOf(const uint8_t* bytes, size_t size_bytes) {
-  static constexpr uint8_t kZero[4] = {};
-  uint32_t crc = base::Crc32c(0, bytes, kChecksumOffset);
-  crc = base::Crc32c(crc, kZero, sizeof(kZero));
-  return base::Crc32c(crc, bytes + kChecksumOffset + 4, size_bytes - kChecksumOffset - 4);
-}
-
 bool IsKnownOp(uint8_t op) {
   return op >= static_cast<uint8_t>(RecordOp::kSet) &&
          op <= static_cast<uint8_t>(RecordOp::kEpochBegin);
@@ -56,7 +48,7 @@ void Encode(const Record& record, std::vector<uint8_t>* out) {
   if (!record.value.empty()) {
     std::memcpy(body + record.key.size(), record.value.data(), record.value.size());
   }
-  base::StoreBe32(p + kChecksumOffset, ChecksumOf(p, size_bytes));
+  base::StoreBe32(p + kChecksumOffset, base::Crc32cAround(p, size_bytes, kChecksumOffset));
 }
 
 DecodeResult Decode(std::span<const uint8_t> input, Record* record, size_t* size_bytes) {
@@ -82,7 +74,7 @@ DecodeResult Decode(std::span<const uint8_t> input, Record* record, size_t* size
       return DecodeResult::kBad;
     }
   }
-  if (base::LoadBe32(p + kChecksumOffset) != ChecksumOf(p, total)) {
+  if (base::LoadBe32(p + kChecksumOffset) != base::Crc32cAround(p, total, kChecksumOffset)) {
     return DecodeResult::kBad;
   }
   record->seq = base::LoadBe64(p + kSeqOffset);

@@ -112,11 +112,8 @@ bool DecodeWatermark(std::span<const uint8_t> bytes, Watermark* watermark) {
   if (count > kShardCountMax || bytes.size() != WatermarkBytes(count)) {
     return false;
   }
-  constexpr uint8_t kZero[4] = {};
-  uint32_t crc = base::Crc32c(0, p, kWatermarkCrcOffset);
-  crc = base::Crc32c(crc, kZero, sizeof(kZero));
-  crc = base::Crc32c(crc, p + kWatermarkHeaderBytes, bytes.size() - kWatermarkHeaderBytes);
-  if (crc != base::LoadBe32(p + kWatermarkCrcOffset)) {
+  if (base::LoadBe32(p + kWatermarkCrcOffset) !=
+      base::Crc32cAround(p, bytes.size(), kWatermarkCrcOffset)) {
     return false;
   }
   watermark->lane = base::LoadBe16(p + 2);

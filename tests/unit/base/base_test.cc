@@ -65,6 +65,15 @@ TEST(Crc32c, ExtendsOverPieces) {
   }
 }
 
+TEST(Crc32c, AroundCountsTheFieldAsZero) {
+  std::string bytes = "the checksum of a header that holds it";
+  for (const size_t offset : std::initializer_list<size_t>{0, 12, bytes.size() - 4}) {
+    std::string zeroed = bytes;
+    zeroed.replace(offset, 4, std::string(4, '\0'));
+    EXPECT_EQ(Crc32cAround(bytes.data(), bytes.size(), offset), SlowCrc32c(zeroed)) << offset;
+  }
+}
+
 TEST(Endian, RoundTripAndOrder) {
   uint8_t bytes[8];
   StoreBe64(bytes, 0x0102030405060708);
