@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/hex.h"
 #include "log/block_scan.h"
 #include "log/checkpoint.h"
 #include "log/checkpoint_format.h"
@@ -207,7 +208,7 @@ absl::Status WalkLog(NvmDevice* device, const std::string& name, NvmFile* file,
   printer->Detail("segment", {{"number", header.number},
                               {"version", header.version},
                               {"incarnation", absl::StrFormat("%016x", header.incarnation)},
-                              {"data_set", ToHex(header.data_set)},
+                              {"data_set", base::ToHex(header.data_set)},
                               {"predecessor_end", header.predecessor_end},
                               {"segment_bytes", header.segment_bytes},
                               {"start_seqs", header.start_seqs}});
@@ -232,7 +233,7 @@ absl::Status WalkCheckpoint(NvmDevice* device, const std::string& name, NvmFile*
                        CheckpointReader::OpenFile(device, name));
   const CheckpointFacts& facts = reader->facts();
   printer->Detail("checkpoint", {{"number", facts.number},
-                                 {"data_set", ToHex(facts.data_set)},
+                                 {"data_set", base::ToHex(facts.data_set)},
                                  {"start_seqs", facts.StartSeqs()},
                                  {"end_seqs", facts.EndSeqs()},
                                  {"newest_timestamp_us", facts.newest_timestamp_us}});

@@ -2,13 +2,13 @@
 #include "log/meta.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "base/hex.h"
 #include "log/damage.h"
 
 namespace kvstored::log {
@@ -109,7 +109,7 @@ class Fields {
   }
   Id128 Id(const char* name) {
     Id128 id;
-    if (!FromHex(Text(name), &id)) {
+    if (!base::FromHex(Text(name), &id)) {
       Bad(name);
     }
     return id;
@@ -159,7 +159,7 @@ absl::Status Check(const Fields& fields, const std::string& path) {
 json MembersToJson(const std::vector<Member>& members) {
   json list = json::array();
   for (const Member& member : members) {
-    list.push_back({{"store", ToHex(member.store)}, {"address", member.address}});
+    list.push_back({{"store", base::ToHex(member.store)}, {"address", member.address}});
   }
   return list;
 }
@@ -191,25 +191,6 @@ uint32_t Narrow(Fields* fields, const char* name, uint64_t max) {
 
 }  // namespace
 
-std::string ToHex(const Id128& id) {
-  std::string text;
-  for (const uint8_t byte : id.bytes) {
-    text += absl::StrFormat("%02x", byte);
-  }
-  return text;
-}
-
-bool FromHex(const std::string& text, Id128* id) {
-  if (text.size() != 2 * id->bytes.size() ||
-      text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return false;
-  }
-  for (size_t i = 0; i < id->bytes.size(); ++i) {
-    id->bytes[i] = static_cast<uint8_t>(std::strtoul(text.substr(2 * i, 2).c_str(), nullptr, 16));
-  }
-  return true;
-}
-
 absl::StatusOr<Meta> LoadMeta(NvmDevice* device) {
   KVS_ASSIGN_OR_RETURN(const json document, LoadText(device, kMetaName, "meta"));
   Fields fields(document);
@@ -238,8 +219,8 @@ absl::StatusOr<Meta> LoadMeta(NvmDevice* device) {
 absl::Status SaveMeta(NvmDevice* device, const Meta& meta) {
   const json document = {
       {"role", meta.role == Role::kPrimary ? "primary" : "replica"},
-      {"store", ToHex(meta.store)},
-      {"data_set", ToHex(meta.data_set)},
+      {"store", base::ToHex(meta.store)},
+      {"data_set", base::ToHex(meta.data_set)},
       {"data_set_directory", meta.data_set_directory},
       {"members", MembersToJson(meta.members)},
       {"known_nodes", MembersToJson(meta.known_nodes)},
@@ -295,8 +276,10 @@ absl::Status SaveManifest(NvmDevice* device, const std::string& directory,
         {{"number", epoch.epoch.number}, {"id", epoch.epoch.id}, {"first_seqs", epoch.first_seqs}});
   }
   const json document = {
-      {"data_set", ToHex(manifest.data_set)}, {"seed", ToHex(manifest.seed)},
-      {"shard_count", manifest.shard_count},  {"start_seqs", manifest.start_seqs},
+      {"data_set", base::ToHex(manifest.data_set)},
+      {"seed", base::ToHex(manifest.seed)},
+      {"shard_count", manifest.shard_count},
+      {"start_seqs", manifest.start_seqs},
       {"epochs", std::move(epochs)},
   };
   return SaveText(device, directory + "/manifest", "manifest",

@@ -81,8 +81,4 @@ absl::StatusOr<LogFiles> LoadLogFiles(NvmDevice* device, const std::string& log_
 absl::Status SaveLogFiles(NvmDevice* device, const std::string& log_directory,
                           const LogFiles& files);
 
-// 32 hexadecimal digits.
-std::string ToHex(const Id128& id);
-[[nodiscard]] bool FromHex(const std::string& text, Id128* id);
-
 }  // namespace kvstored::log

@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/hex.h"
 
 namespace kvstored::replication {
 namespace {
-
-std::string Hex(const Id128& id) {
-  std::string text;
-  for (const uint8_t byte : id.bytes) {
-    text += absl::StrFormat("%02x", byte);
-  }
-  return text;
-}
 
 std::string Describe(const std::vector<EpochEntry>& epochs) {
   if (epochs.empty()) {
@@ -124,7 +117,7 @@ JoinPlan PlanJoin(const NodeFacts& primary, const NodeFacts& replica, bool disca
         Refusal::kDataSet,
         absl::StrFormat("the replica holds data set %s, the primary has %s; to give up the "
                         "replica's data: kvctl join --discard-local-data",
-                        Hex(replica.data_set_id), Hex(primary.data_set_id)));
+                        base::ToHex(replica.data_set_id), base::ToHex(primary.data_set_id)));
   }
   if (replica.shard_count != primary.shard_count) {
     return Refuse(Refusal::kShardCount, absl::StrFormat("the replica has %d shards, the primary %d",

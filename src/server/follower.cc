@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "base/check.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "record/cursor.h"
 
@@ -26,7 +26,7 @@ void Follower::PrepareJoin(const JoinPlan& plan, std::function<void(absl::Status
     // Another seed and perhaps another shard count: the node starts again on an empty set of that
     // kind.
     base::LogInfo(absl::StrFormat("adopting data set %s with %d shards",
-                                  log::ToHex(plan.primary.data_set_id), plan.primary.shard_count));
+                                  base::ToHex(plan.primary.data_set_id), plan.primary.shard_count));
     const absl::Status adopted = core_->identity->AdoptDataSet(plan.primary);
     if (adopted.ok()) {
       core_->restart_wanted.store(true, std::memory_order_release);

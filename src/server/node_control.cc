@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/log.h"
+#include "base/check.h"
+#include "base/hex.h"
 #include "server/node.h"
 
 namespace kvstored::server {
@@ -92,7 +93,7 @@ void Node::ControlOnReplication(const ControlRequest& request, const ControlDone
 
 Id128 Node::FindStore(const std::string& name) const {
   Id128 id;
-  if (log::FromHex(name, &id)) {
+  if (base::FromHex(name, &id)) {
     return id;
   }
   for (const replication::Member& member : core_->replication->members().members) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "base/hex.h"
 #include "server/node.h"
 
 namespace kvstored::server {
@@ -50,7 +51,7 @@ std::string HumanBytes(uint64_t bytes) {
 
 // Redis clients compare 40 hexadecimal digits.
 std::string Hex40(const Id128& id) {
-  return log::ToHex(id) + std::string(8, '0');
+  return base::ToHex(id) + std::string(8, '0');
 }
 
 const char* AckName(AckLevel ack) {
@@ -259,7 +260,7 @@ std::string Node::MembersJson() {
   const log::Meta meta = core_->identity->meta();
   Json list = Json::array();
   for (const log::Member& member : meta.members) {
-    list.push_back({{"store", log::ToHex(member.store)}, {"address", member.address}});
+    list.push_back({{"store", base::ToHex(member.store)}, {"address", member.address}});
   }
   return list.dump();
 }
@@ -278,8 +279,8 @@ std::string Node::StatusJson() {
   json["no_replicas"] = core_->gate.no_replicas.load(std::memory_order_relaxed);
   json["disk_full"] = core_->gate.disk_full.load(std::memory_order_relaxed);
   json["epoch"] = manifest.epochs.empty() ? 0 : manifest.epochs.back().epoch.number;
-  json["store"] = log::ToHex(meta.store);
-  json["data_set"] = log::ToHex(meta.data_set);
+  json["store"] = base::ToHex(meta.store);
+  json["data_set"] = base::ToHex(meta.data_set);
   json["front_port"] = core_->config.Get()->server.port;
   json["replication_address"] = replication_address_;
   json["fabric"] = std::string(core_->seams.fabric->name());
@@ -302,7 +303,7 @@ std::string Node::StatusJson() {
     Json replicas = Json::array();
     for (const replication::ReplicaStatus& replica : now.replicas) {
       replicas.push_back({{"address", replica.address},
-                          {"store", log::ToHex(replica.store_id)},
+                          {"store", base::ToHex(replica.store_id)},
                           {"state", std::string(replication::StreamStateName(replica.state))},
                           {"connected", replica.connected},
                           {"member", replica.member},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hex.h"
+
 namespace kvstored::sim {
 
 Nemesis::Nemesis(Cluster* cluster, uint64_t seed) : cluster_(cluster), random_(seed) {
@@ -195,7 +197,7 @@ void Nemesis::DropForkedMembers() {
           !replication::ContainsNewestOf(Epochs(*newest), Epochs(node)) &&
           !replication::ContainsNewestOf(Epochs(node), Epochs(*newest))) {
         cluster_->Count("forked_member_dropped");
-        cluster_->Control(newest, {"member", "drop", log::ToHex(member.store), "force"});
+        cluster_->Control(newest, {"member", "drop", base::ToHex(member.store), "force"});
       }
     }
   }
@@ -289,7 +291,7 @@ bool Nemesis::MayBeDropped(const Id128& store) {
 void Nemesis::NoteForcedDrop(const std::string& store) {
   for (uint32_t i = 0; i < cluster_->node_count(); ++i) {
     SimNode& node = cluster_->node(i);
-    if (!node.is_up() || log::ToHex(node.meta().store) == store) {
+    if (!node.is_up() || base::ToHex(node.meta().store) == store) {
       node.must_not_promote = true;
     }
   }
@@ -318,7 +320,7 @@ void Nemesis::DropLostMembers() {
     }
     for (const log::Member& member : meta.members) {
       if (std::find(stores.begin(), stores.end(), member.store) == stores.end()) {
-        cluster_->Control(&node, {"member", "drop", log::ToHex(member.store), "force"});
+        cluster_->Control(&node, {"member", "drop", base::ToHex(member.store), "force"});
         cluster_->Count("lost_member_dropped");
       }
     }

@@ -1,6 +1,7 @@
 // The faults themselves, one by one.
 #include <utility>
 
+#include "base/hex.h"
 #include "tests/sim/nemesis.h"
 
 namespace kvstored::sim {
@@ -170,7 +171,7 @@ bool Nemesis::StrikeRoles(uint64_t kind) {
         return false;
       }
       const Id128 member = set.members[random_.Below(set.members.size())].store_id;
-      const std::string store = log::ToHex(member);
+      const std::string store = base::ToHex(member);
       const bool force = random_.Chance(0.5) && MayBeDropped(member);
       if (force) {
         NoteForcedDrop(store);
