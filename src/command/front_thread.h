@@ -186,8 +186,8 @@ class FrontSet : public net::ConnAcceptor {
   }
   uint64_t connection_count() const;
 
-  // Lines "name:value\r\n" that the sessions know of INFO's sections clients, stats, commandstats,
-  // errorstats; empty for others. Thread-safe.
+  // Lines "name:value\r\n" that the sessions know of INFO's sections clients, stats and
+  // commandstats; empty for others. Thread-safe.
   std::string InfoSection(std::string_view section) const;
   // CONFIG RESETSTAT. Thread-safe.
   void ResetFigures();

@@ -1,5 +1,5 @@
-// INFO: headings and order as Redis prints them, since exporters parse by heading. The node tells
-// its facts (NodeApi::InfoSection), the shards theirs, per-command figures come from the front.
+// INFO: headings and order as Redis prints them, since exporters parse by heading. The lines of a
+// section: the front's figures, the node's facts (NodeApi::InfoSection), those of the shards.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -56,43 +56,25 @@ struct ShardFigures {
   uint64_t expired = 0;
 };
 
-// Adds "name:value" unless the node said it already.
-void AddIfMissing(std::string* lines, std::string_view name, std::string_view value) {
-  std::string start(name);
-  start += ':';
-  const bool present =
-      lines->compare(0, start.size(), start) == 0 || lines->find("\n" + start) != std::string::npos;
-  if (!present) {
-    lines->append(start).append(value).append("\r\n");
-  }
+std::string Line(std::string_view name, std::string_view value) {
+  std::string line(name);
+  return line.append(":").append(value).append("\r\n");
 }
 
-// Each line "name:value\r\n" of `more` whose name is new.
-void AddMissingLines(std::string_view more, std::string* lines) {
-  while (!more.empty()) {
-    const size_t end = std::min(more.find("\r\n"), more.size());
-    const std::string_view line = more.substr(0, end);
-    const size_t colon = line.find(':');
-    if (colon != std::string_view::npos) {
-      AddIfMissing(lines, line.substr(0, colon), line.substr(colon + 1));
-    }
-    more.remove_prefix(std::min(end + 2, more.size()));
-  }
-}
-
-void AddShardFigures(std::string_view section, const ShardFigures& figures, std::string* lines) {
+std::string LinesOf(std::string_view section, const ShardFigures& figures) {
   if (section == "stats") {
-    AddIfMissing(lines, "expired_keys", std::to_string(figures.expired));
-    AddIfMissing(lines, "evicted_keys", "0");
-    AddIfMissing(lines, "keyspace_hits", std::to_string(figures.hits));
-    AddIfMissing(lines, "keyspace_misses", std::to_string(figures.misses));
-  } else if (section == "cluster") {
-    AddIfMissing(lines, "cluster_enabled", "0");
-  } else if (section == "keyspace" && figures.keys > 0) {
-    AddIfMissing(lines, "db0",
-                 "keys=" + std::to_string(figures.keys) +
-                     ",expires=" + std::to_string(figures.expiring) + ",avg_ttl=0");
+    return Line("expired_keys", std::to_string(figures.expired)) + Line("evicted_keys", "0") +
+           Line("keyspace_hits", std::to_string(figures.hits)) +
+           Line("keyspace_misses", std::to_string(figures.misses));
   }
+  if (section == "cluster") {
+    return Line("cluster_enabled", "0");
+  }
+  if (section == "keyspace" && figures.keys > 0) {
+    return Line("db0", "keys=" + std::to_string(figures.keys) +
+                           ",expires=" + std::to_string(figures.expiring) + ",avg_ttl=0");
+  }
+  return {};
 }
 
 }  // namespace
@@ -128,10 +110,9 @@ void MergeInfo(Session& session, std::span<const std::string_view> args,
       text += "\r\n";
     }
     text.append(section.heading).append("\r\n");
-    std::string lines = session.node().InfoSection(section.name);
-    AddMissingLines(session.front().set().InfoSection(section.name), &lines);
-    AddShardFigures(section.name, figures, &lines);
-    text += lines;
+    text += session.front().set().InfoSection(section.name);
+    text += session.node().InfoSection(section.name);
+    text += LinesOf(section.name, figures);
   }
   session.out().Verbatim(text);
 }

@@ -83,9 +83,6 @@ absl::Status Daemon::Start() {
   node_->on_shutdown = [this](bool save) {
     shutdown_.store(save ? 1 : 2);
   };
-  node_->front_section = [this](std::string_view section) {
-    return front_->InfoSection(section);
-  };
   node_->ask_front = [password](const std::string& address) {
     return AskReplicationAddress(address, password);
   };

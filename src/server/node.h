@@ -76,8 +76,6 @@ class Node : public command::NodeApi, private log::LogListener {
   // Set by the daemon: what SHUTDOWN and SIGTERM do; CONFIG SET's effects outside the node.
   std::function<void(bool save)> on_shutdown;
   std::function<void(const Config& config)> on_config;
-  // Sections of INFO that the front knows, per section.
-  std::function<std::string(std::string_view section)> front_section;
   // Asks a front port for its node's replication address (REPLICAOF); blocking, on the background
   // thread.
   std::function<absl::StatusOr<std::string>(const std::string& front_address)> ask_front;

@@ -234,26 +234,25 @@ std::string Node::InfoCpu() {
 }
 
 std::string Node::InfoSection(std::string_view section) {
-  std::string text = front_section ? front_section(section) : std::string();
   if (section == "server") {
-    return InfoServer() + text;
+    return InfoServer();
   }
   if (section == "memory") {
-    return InfoMemory() + text;
+    return InfoMemory();
   }
   if (section == "persistence") {
-    return InfoPersistence() + text;
+    return InfoPersistence();
   }
   if (section == "stats") {
-    return text + InfoStats();
+    return InfoStats();
   }
   if (section == "replication") {
-    return InfoReplication() + text;
+    return InfoReplication();
   }
   if (section == "cpu") {
-    return InfoCpu() + text;
+    return InfoCpu();
   }
-  return text;
+  return {};
 }
 
 std::string Node::MembersJson() {
