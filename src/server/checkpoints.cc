@@ -124,15 +124,13 @@ Progress Checkpoints::CopySlices(Job* job) {
     }
     if (!job->slice_asked) {
       job->slice_asked = true;
-      const auto shard = static_cast<ShardId>(job->shard);
-      const uint32_t owner = core_->threads->OwnerOf(shard);
-      shard::ShardThread* thread = core_->threads->thread(owner);
       // The operation keeps the job alive until it has seen slice_ready.
-      core_->threads->RunOn(owner, [this, job, thread, shard] {
-        job->slice = thread->shard(shard)->SnapshotSlice(job->cursors[shard].get(), kSliceBytes);
-        job->slice_ready.store(true, std::memory_order_release);  // partner: below
-        core_->background_event.Set();
-      });
+      core_->threads->RunOnShard(
+          static_cast<ShardId>(job->shard), [this, job](shard::Shard& shard) {
+            job->slice = shard.SnapshotSlice(job->cursors[shard.id()].get(), kSliceBytes);
+            job->slice_ready.store(true, std::memory_order_release);  // partner: below
+            core_->background_event.Set();
+          });
     }
     if (!job->slice_ready.load(std::memory_order_acquire)) {
       return Progress::Again();
@@ -159,8 +157,7 @@ Progress Checkpoints::Publish(Job* job) {
   std::vector<Seq> persisted;
   bool ready = true;
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
-    committed.push_back(
-        core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed());
+    committed.push_back(core_->threads->shard(shard)->committed());
     persisted.push_back(job->log->persisted(shard));
     ready = ready && committed.back() >= job->end[shard] && persisted.back() >= job->end[shard];
   }

@@ -102,13 +102,6 @@ void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Stat
   core_->Run(std::move(operation));
 }
 
-void Follower::RunOnShard(ShardId shard, std::function<void(shard::Shard&)> work) {
-  const uint32_t owner = core_->threads->OwnerOf(shard);
-  shard::ShardThread* thread = core_->threads->thread(owner);
-  core_->threads->RunOn(owner,
-                        [thread, shard, work = std::move(work)] { work(*thread->shard(shard)); });
-}
-
 bool Follower::ApplyQueueFull() const {
   return apply_bytes_->load(std::memory_order_relaxed) > kApplyBytesMax;
 }
@@ -141,10 +134,11 @@ OpResult Follower::OnBatch(record::BatchRef batch) {
   core_->last_checksum[batch->shard].store(checksum, std::memory_order_relaxed);
   const auto bytes = static_cast<int64_t>(batch->bytes.size());
   apply_bytes_->fetch_add(bytes, std::memory_order_relaxed);
-  RunOnShard(batch->shard, [batch, bytes, counter = apply_bytes_](shard::Shard& shard) {
-    shard.Receive(batch);
-    counter->fetch_sub(bytes, std::memory_order_relaxed);
-  });
+  core_->threads->RunOnShard(batch->shard,
+                             [batch, bytes, counter = apply_bytes_](shard::Shard& shard) {
+                               shard.Receive(batch);
+                               counter->fetch_sub(bytes, std::memory_order_relaxed);
+                             });
   return OpResult::kOk;
 }
 
@@ -154,7 +148,7 @@ void Follower::OnCommitted(ShardId shard, Seq committed, uint64_t primary_clock_
     sync_->told[shard] = std::max(sync_->told[shard], committed);
     FinishIfComplete();
   }
-  RunOnShard(shard, [committed](shard::Shard& target) {
+  core_->threads->RunOnShard(shard, [committed](shard::Shard& target) {
     if (target.ApplyCommitted(committed) != OpResult::kOk) {
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning("replica: out of memory while applying; raise memory.max_memory");

@@ -51,7 +51,6 @@ class Follower : public replication::ApplySink {
   static constexpr Seq kUnknown = ~Seq{0};
 
   void JoinByCatchUp(const replication::JoinPlan& plan, std::function<void(absl::Status)> done);
-  void RunOnShard(ShardId shard, std::function<void(shard::Shard&)> work);
   bool ApplyQueueFull() const;
 
   // --- A full sync (follower_full_sync.cc). ---

@@ -72,7 +72,7 @@ absl::Status Follower::OpenSyncDirectory() {
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     const Seq start = sync_->start_seqs[shard];
     core_->last_checksum[shard].store(0, std::memory_order_relaxed);
-    RunOnShard(shard, [start](shard::Shard& target) { target.Reset(start); });
+    core_->threads->RunOnShard(shard, [start](shard::Shard& target) { target.Reset(start); });
     CompareAtEnd(shard);
   }
   return absl::OkStatus();
@@ -86,22 +86,23 @@ void Follower::CompareAtEnd(ShardId shard) {
   const Seq end_seq = sync_->end_seqs[shard];
   const uint64_t state_hash = sync_->state_hashes[shard];
   const std::weak_ptr<int> token = sync_token_;
-  RunOnShard(shard, [this, shard, end_seq, state_hash, token](shard::Shard& target) {
-    target.VerifyAt(end_seq, state_hash, [this, shard, token](bool equal) {
-      core_->replication->Post([this, shard, token, equal] {
-        if (token.expired() || !sync_) {
-          return;
-        }
-        if (!equal) {
-          FailSync(absl::DataLossError(absl::StrFormat(
-              "full sync: shard %d differs from the primary at the same position", shard)));
-          return;
-        }
-        sync_->verified[shard] = true;
-        FinishIfComplete();
+  core_->threads->RunOnShard(
+      shard, [this, shard, end_seq, state_hash, token](shard::Shard& target) {
+        target.VerifyAt(end_seq, state_hash, [this, shard, token](bool equal) {
+          core_->replication->Post([this, shard, token, equal] {
+            if (token.expired() || !sync_) {
+              return;
+            }
+            if (!equal) {
+              FailSync(absl::DataLossError(absl::StrFormat(
+                  "full sync: shard %d differs from the primary at the same position", shard)));
+              return;
+            }
+            sync_->verified[shard] = true;
+            FinishIfComplete();
+          });
+        });
       });
-    });
-  });
 }
 
 OpResult Follower::OnSnapshotBatch(record::BatchRef batch) {
@@ -117,16 +118,17 @@ OpResult Follower::OnSnapshotBatch(record::BatchRef batch) {
   }
   const auto bytes = static_cast<int64_t>(batch->bytes.size());
   apply_bytes_->fetch_add(bytes, std::memory_order_relaxed);
-  RunOnShard(batch->shard, [this, batch, bytes, counter = apply_bytes_](shard::Shard& shard) {
-    if (shard.ApplySnapshot(*batch) != OpResult::kOk) {
-      core_->replication->Post([this] {
-        FailSync(absl::ResourceExhaustedError(
-            "full sync: out of memory; raise memory.max_memory to the primary's"));
+  core_->threads->RunOnShard(
+      batch->shard, [this, batch, bytes, counter = apply_bytes_](shard::Shard& shard) {
+        if (shard.ApplySnapshot(*batch) != OpResult::kOk) {
+          core_->replication->Post([this] {
+            FailSync(absl::ResourceExhaustedError(
+                "full sync: out of memory; raise memory.max_memory to the primary's"));
+          });
+        }
+        counter->fetch_sub(bytes, std::memory_order_relaxed);
+        core_->replication->Wake();
       });
-    }
-    counter->fetch_sub(bytes, std::memory_order_relaxed);
-    core_->replication->Wake();
-  });
   return OpResult::kOk;
 }
 

@@ -12,15 +12,13 @@ namespace kvstored::server {
 
 absl::Status Loader::OnShard(ShardId shard,
                              const std::function<absl::Status(shard::Shard&)>& work) {
-  const uint32_t owner = core_->threads->OwnerOf(shard);
-  shard::ShardThread* thread = core_->threads->thread(owner);
   if (core_->seams.single_threaded) {
-    return work(*thread->shard(shard));
+    return work(*core_->threads->shard(shard));
   }
   base::Event done;
   absl::Status status;
-  core_->threads->RunOn(owner, [&] {
-    status = work(*thread->shard(shard));
+  core_->threads->RunOnShard(shard, [&](shard::Shard& target) {
+    status = work(target);
     done.Set();
   });
   done.Wait(-1);

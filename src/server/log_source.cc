@@ -38,22 +38,20 @@ replication::Slice LogSource::NextSlice(shard::Shard& shard, Scans* scans, uint6
 }
 
 void LogSource::RequestSlice(ShardId shard, uint64_t cursor, size_t budget_bytes, SliceDone done) {
-  const uint32_t owner = core_->threads->OwnerOf(shard);
-  shard::ShardThread* thread = core_->threads->thread(owner);
-  core_->threads->RunOn(owner, [this, thread, shard, cursor, budget_bytes, done] {
-    Scans& scans = scans_[shard];
+  core_->threads->RunOnShard(shard, [this, cursor, budget_bytes, done](shard::Shard& scanned) {
+    Scans& scans = scans_[scanned.id()];
     if (cursor != 0 && !scans.open.contains(cursor)) {
       done(absl::AbortedError("the scan was given up"));
       return;
     }
-    done(NextSlice(*thread->shard(shard), &scans, cursor, budget_bytes));
+    done(NextSlice(scanned, &scans, cursor, budget_bytes));
   });
 }
 
 void LogSource::EndSlices() {
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
-    core_->threads->RunOn(core_->threads->OwnerOf(shard),
-                          [this, shard] { scans_[shard].open.clear(); });
+    core_->threads->RunOnShard(
+        shard, [this](shard::Shard& scanned) { scans_[scanned.id()].open.clear(); });
   }
 }
 

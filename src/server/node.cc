@@ -70,9 +70,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seam
 #endif
   core.replication = std::make_unique<replication::Replication>(
       options, seams.fabric, seams.clock, node->roles_.get(), node->follower_.get(),
-      node->source_.get(), [threads = core.threads.get()](ShardId shard) {
-        threads->thread(threads->OwnerOf(shard))->poller()->Wake();
-      });
+      node->source_.get(), [threads = core.threads.get()](ShardId shard) { threads->Wake(shard); });
   KVS_RETURN_IF_ERROR(core.pool.Start());
   node->MakeShards();
   return node;
@@ -254,14 +252,14 @@ bool Node::StepBackground() {
 
 void Node::OnWritten(ShardId shard, Seq /*last_seq*/) {
   if (!core_->CountsPersisted()) {
-    core_->threads->thread(core_->threads->OwnerOf(shard))->poller()->Wake();
+    core_->threads->Wake(shard);
   }
 }
 
 void Node::OnPersisted(ShardId shard, Seq last_seq) {
   core_->replication->SetLocalPersisted(shard, last_seq);
   if (core_->CountsPersisted()) {
-    core_->threads->thread(core_->threads->OwnerOf(shard))->poller()->Wake();
+    core_->threads->Wake(shard);
   }
 }
 

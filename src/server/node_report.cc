@@ -315,8 +315,7 @@ std::string Node::StatusJson() {
   }
   Json shards = Json::array();
   for (ShardId shard = 0; log != nullptr && shard < core_->shard_count(); ++shard) {
-    const Seq committed =
-        core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed();
+    const Seq committed = core_->threads->shard(shard)->committed();
     shards.push_back({{"shard", shard},
                       {"appended", log->appended(shard)},
                       {"persisted", log->persisted(shard)},

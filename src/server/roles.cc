@@ -38,8 +38,7 @@ NodeFacts Roles::Facts() {
     const Seq end = log != nullptr ? log->appended(shard) : 0;
     facts.ends.push_back(
         {.end = end, .last_checksum = core_->last_checksum[shard].load(std::memory_order_relaxed)});
-    facts.committed.push_back(
-        core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed());
+    facts.committed.push_back(core_->threads->shard(shard)->committed());
     facts.log_start.push_back(log != nullptr ? log->segments().OldestStart()[shard] + 1 : 1);
   }
   return facts;

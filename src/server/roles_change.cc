@@ -137,8 +137,7 @@ void Roles::Demote(const std::string& address, Done done) {
   const int64_t deadline_us = core_->now_us() + 10'000'000;
   operation->Then([this, deadline_us] {
     for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
-      const Seq committed =
-          core_->threads->thread(core_->threads->OwnerOf(shard))->shard(shard)->committed();
+      const Seq committed = core_->threads->shard(shard)->committed();
       if (committed < core_->log()->appended(shard)) {
         return core_->now_us() < deadline_us
                    ? Progress::Again()

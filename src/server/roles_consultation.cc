@@ -195,10 +195,8 @@ Progress Roles::FetchTails(Consultation* consultation) {
           }
           core_->log()->Submit(batch);
           core_->log()->Wake();
-          const uint32_t owner = core_->threads->OwnerOf(shard);
-          shard::ShardThread* thread = core_->threads->thread(owner);
-          core_->threads->RunOn(owner,
-                                [thread, shard, batch] { thread->shard(shard)->Receive(batch); });
+          core_->threads->RunOnShard(shard,
+                                     [batch](shard::Shard& target) { target.Receive(batch); });
           return true;
         },
         [consultation = consultation->shared_from_this()](absl::Status status) {

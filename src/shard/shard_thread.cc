@@ -43,6 +43,18 @@ void ThreadSet::RunOn(uint32_t thread, std::function<void()> work) {
   target.poller_.Wake();
 }
 
+Shard* ThreadSet::shard(ShardId id) {
+  return threads_[OwnerOf(id)]->shard(id);
+}
+
+void ThreadSet::RunOnShard(ShardId id, std::function<void(Shard&)> work) {
+  RunOn(OwnerOf(id), [this, id, work = std::move(work)] { work(*shard(id)); });
+}
+
+void ThreadSet::Wake(ShardId id) {
+  threads_[OwnerOf(id)]->poller_.Wake();
+}
+
 void ThreadSet::WakeAll() {
   for (auto& thread : threads_) {
     thread->poller_.Wake();

@@ -55,9 +55,14 @@ class ThreadSet {
   uint32_t OwnerOf(ShardId shard) const {
     return shard % thread_count();
   }
-  // Runs `work` on the owner's thread in its next tick. Thread-safe; for the control side, the log
-  // and the replication thread (shard threads use ShardThread::Post).
+  // For what any thread may read of it, and for tests that run all threads by themselves.
+  Shard* shard(ShardId id);
+  // Runs `work` on that thread, or on the shard's, in its next tick. Thread-safe; for the control
+  // side, the log and the replication thread (shard threads use ShardThread::Post).
   void RunOn(uint32_t thread, std::function<void()> work);
+  void RunOnShard(ShardId id, std::function<void(Shard&)> work);
+  // Ends the sleep of the shard's thread. Thread-safe.
+  void Wake(ShardId id);
   void WakeAll();
 
  private:

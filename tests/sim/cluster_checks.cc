@@ -17,7 +17,7 @@ void Cluster::CheckInvariants(SimNode* node) {
   }
   const bool primary = node->serves_writes();
   for (ShardId s = 0; s < core->shard_count(); ++s) {
-    const shard::Shard& shard = *core->threads->thread(core->threads->OwnerOf(s))->shard(s);
+    const shard::Shard& shard = *core->threads->shard(s);
     const Seq committed = shard.committed();
     if (log->persisted(s) > log->written(s) || log->written(s) > log->appended(s)) {
       Fail(node->name + ": persisted, written, appended out of order in shard " +
@@ -47,8 +47,8 @@ bool Cluster::Equal(SimNode* primary, SimNode* replica, std::string* why) {
   server::NodeCore* a = primary->node->core();
   server::NodeCore* b = replica->node->core();
   for (ShardId s = 0; s < a->shard_count(); ++s) {
-    shard::Shard* of_a = a->threads->thread(a->threads->OwnerOf(s))->shard(s);
-    shard::Shard* of_b = b->threads->thread(b->threads->OwnerOf(s))->shard(s);
+    shard::Shard* of_a = a->threads->shard(s);
+    shard::Shard* of_b = b->threads->shard(s);
     if (of_a->applied() != of_b->applied() || of_a->committed() != of_a->applied() ||
         b->log()->persisted(s) != of_a->applied()) {
       *why = replica->name + " shard " + std::to_string(s) + ": primary applied " +

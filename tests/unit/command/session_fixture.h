@@ -239,7 +239,7 @@ class SessionFixture : public testing::Test {
     return false;
   }
   shard::Shard* shard(ShardId id) {
-    return threads_.thread(threads_.OwnerOf(id))->shard(id);
+    return threads_.shard(id);
   }
   ShardId ShardOf(std::string_view key) const {
     return base::ShardOf(digester_.Of(key), threads_.shard_count());
