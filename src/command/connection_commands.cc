@@ -84,8 +84,7 @@ void HandleHello(Session& session, std::span<const std::string_view> args) {
   if (protocol != 0) {
     session.SetProtocol(static_cast<int>(protocol));
   }
-  const bool replica = session.front().set().options().gate->role.load(std::memory_order_relaxed) ==
-                       static_cast<uint8_t>(Role::kReplica);
+  const bool replica = session.front().set().options().gate->HasRole(Role::kReplica);
   resp::Writer& out = session.out();
   out.Map(7);
   out.Bulk("server");
@@ -156,8 +155,7 @@ bool ParseTimeout(Session& session, std::string_view text, int64_t* timeout_ms) 
 }
 
 bool RefusedOnReplica(Session& session, std::string_view command) {
-  const auto role = session.front().set().options().gate->role.load(std::memory_order_relaxed);
-  if (role != static_cast<uint8_t>(Role::kReplica)) {
+  if (!session.front().set().options().gate->HasRole(Role::kReplica)) {
     return false;
   }
   session.out().Error("ERR " + std::string(command) +

@@ -112,7 +112,7 @@ void Node::MakeShards() {
     options.committed_moved = [core, id](Seq committed) {
       core->log()->NoteCommitted(id, committed);
       // From the epoch's first record on, which is committed before the node is writable.
-      if (core->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
+      if (core->gate.HasRole(Role::kPrimary)) {
         core->replication->SetCommitted(id, committed);
       }
     };
@@ -131,9 +131,7 @@ void Node::MakeShards() {
   for (uint32_t i = 0; i < core->threads->thread_count(); ++i) {
     core->threads->thread(i)->SetSafeSource([core](ShardId shard) {
       // A replica's watermark is what its primary told.
-      return core->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)
-                 ? core->SafeSeq(shard)
-                 : 0;
+      return core->gate.HasRole(Role::kPrimary) ? core->SafeSeq(shard) : 0;
     });
     if (core->seams.single_threaded) {
       continue;  // the simulator polls the log

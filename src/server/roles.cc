@@ -242,8 +242,7 @@ void Roles::StartReplica() {
 }
 
 void Roles::Tick() {
-  const bool primary =
-      core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary);
+  const bool primary = core_->gate.HasRole(Role::kPrimary);
   if (primary && core_->gate.writable.load(std::memory_order_relaxed)) {
     const MemberSet set = core_->replication->members();
     const bool incomplete = set.ack != AckLevel::kNone && set.members.size() < set.ack_replicas;

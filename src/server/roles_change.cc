@@ -201,8 +201,7 @@ void Roles::Follow(const std::string& address, bool discard_local_data, Done don
     done(save());
     return;
   }
-  const bool was_primary =
-      core_->gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary);
+  const bool was_primary = core_->gate.HasRole(Role::kPrimary);
   // A full sync under way has made a mixture of the memory: start-up has the old data set back.
   const bool in_full_sync =
       core_->log() != nullptr && core_->gate.loading.load(std::memory_order_relaxed);

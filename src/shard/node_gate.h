@@ -20,6 +20,10 @@ struct NodeGate {
   std::atomic<uint8_t> ack{0};  // AckLevel
   std::atomic<uint32_t> epoch{0};
 
+  bool HasRole(Role wanted) const {
+    return role.load(std::memory_order_relaxed) == static_cast<uint8_t>(wanted);
+  }
+
   // May a write begin now? kOk, or why not. What only a shard can know (log space, memory) its
   // Reserve tells later.
   OpResult JudgeWrite() const {
@@ -32,11 +36,10 @@ struct NodeGate {
     if (stepped_down.load(std::memory_order_relaxed)) {
       return OpResult::kSteppedDown;
     }
-    const auto role_now = static_cast<Role>(role.load(std::memory_order_relaxed));
-    if (role_now == Role::kPrimary && disk_full.load(std::memory_order_relaxed)) {
+    if (HasRole(Role::kPrimary) && disk_full.load(std::memory_order_relaxed)) {
       return OpResult::kDiskFull;
     }
-    return role_now == Role::kReplica ? OpResult::kReadOnly : OpResult::kNoReplicas;
+    return HasRole(Role::kReplica) ? OpResult::kReadOnly : OpResult::kNoReplicas;
   }
 };
 

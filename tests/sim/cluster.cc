@@ -243,7 +243,7 @@ std::shared_ptr<SimConnection> Cluster::Connect(uint32_t node_index) {
 bool Cluster::IsCurrent(uint32_t node_index) const {
   const SimNode& node = *nodes_[node_index];
   return node.is_up() && newest_epoch_ != 0 && node.epoch() == newest_epoch_ &&
-         node.node->core()->gate.role.load() == static_cast<uint8_t>(Role::kPrimary);
+         node.node->core()->gate.HasRole(Role::kPrimary);
 }
 
 void Cluster::DeliverToSessions(SimNode* node) {
