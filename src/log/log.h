@@ -90,8 +90,7 @@ class Log {
   static absl::StatusOr<std::unique_ptr<Log>> Open(LogOptions options, LogTail tail);
   ~Log();
 
-  // --- Producers: any thread; batches of one shard come from one thread at a time, in seq order.
-  // ---
+  // --- Producers: any thread; one shard's batches from one thread at a time, in seq order. ---
 
   // Reserves space for records of that many encoded bytes. kWait: not ready yet, ask again;
   // kDiskFull: not to be had now. Then nothing changed. Submit spends what was reserved; what stays

@@ -105,8 +105,7 @@ class SocketConnection : public Connection, public base::PollTarget {
  private:
   friend class SocketThread;
   void Read();
-  // Offers what is there; `fresh` is in the thread's buffer, behind what input_ holds (nothing
-  // then).
+  // Offers what input_ holds.
   void Deliver();
   void Poll(uint32_t events);
 

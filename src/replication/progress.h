@@ -45,7 +45,7 @@ class ProgressTable {
     }
   }
 
-  // How many connected replicas have reached the seq. Any thread.
+  // Whether a replica is connected and has reached the seq. Any thread.
   bool Reached(uint32_t row, ShardId shard, Seq seq, bool persisted) const {
     const Marks& marks = rows_[row].marks[shard];
     return rows_[row].connected.load(std::memory_order_acquire) &&

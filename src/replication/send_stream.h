@@ -32,10 +32,11 @@ struct Piece {
   std::array<iovec, kGatherMax> pieces;
 };
 
-// Replication thread. Invariants: 1. posted seqs are contiguous: each piece begins at
-// next_seq(). 2. In a full sync no live record above the newest slice's position is sent while the
-// scan goes on, so that items lie exactly between the live records that they were read between. 3.
-// At most one read of the log and one slice are outstanding, one slice is held.
+// Replication thread. Invariants:
+// 1. Posted seqs are contiguous: each piece begins at next_seq().
+// 2. In a full sync no live record above the newest slice's position is sent while the scan goes
+//    on, so that items lie exactly between the live records that they were read between.
+// 3. At most one read of the log and one slice are outstanding, at most two slices are held.
 class SendStream {
  public:
   enum class Choice : uint8_t {

@@ -73,8 +73,8 @@ class Parser {
 };
 
 // Splits a line as redis-cli and inline commands do: words, "..." with \n \r \t \b \a \xHH \" \\,
-// and
-// '...' with \'. Appends the words to *bytes and their lengths to *sizes. False: unbalanced quotes.
+// and '...' with \'. Appends the words to *bytes and their lengths to *sizes. False: unbalanced
+// quotes.
 bool SplitWords(std::string_view line, std::string* bytes, std::vector<size_t>* sizes);
 
 }  // namespace kvstored::resp

@@ -8,6 +8,7 @@
 #include "base/endian.h"
 #include "kvstored/limits.h"
 #include "shard/shard.h"
+#include "store/chain.h"
 
 namespace kvstored::shard {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Of a large value inside a transaction, copied or emitted in one tick: about a millisecond.
 constexpr uint64_t kForcedStepBytes = 2 << 20;
 // Whole pieces of a chain.
-constexpr uint64_t kCopyBytes = 8 * (uint64_t{56} << 10);
+constexpr uint64_t kCopyBytes = 8 * store::kPieceBytes;
 
 }  // namespace
 

@@ -54,8 +54,8 @@ class Store {
   OpResult PutChain(const Key& key, ChainRef chain, uint64_t expiry_ms, Seq seq);
   // Appends / overwrites at offset (zero-filled gap) of the present item's value; the result may
   // become a chain. The item must exist (kMiss otherwise); kTooLarge over kValueBytesMax. Keeps the
-  // expiry. `bytes` lie
-  // outside the store. Appending to a chain copies nothing; overwriting copies a chain others hold.
+  // expiry. `bytes` lie outside the store. Appending to a chain copies nothing; overwriting copies
+  // a chain others hold.
   OpResult Append(const Key& key, std::string_view bytes, Seq seq);
   OpResult SetRange(const Key& key, uint64_t offset, std::string_view bytes, Seq seq);
   // Same value, new expiry (0 = none), new seq.
