@@ -8,17 +8,33 @@
 #include "command/numbers.h"
 #include "command/session.h"
 #include "command/subcommand.h"
+#include "command/write_effects.h"
 
 namespace kvstored::command {
 namespace {
 
 using ClientArgs = std::span<const std::string_view>;
 
-constexpr std::string_view kClientSyntax = "ERR syntax error";
-
 // Printable, without blanks: a name stands in CLIENT LIST's line.
 bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+}
+
+enum class ClientType : uint8_t { kNormal, kNotHere, kUnknown };
+
+// Only normal clients exist here.
+ClientType TypeOf(std::string_view word) {
+  if (EqualsIgnoreCase(word, "normal")) {
+    return ClientType::kNormal;
+  }
+  return EqualsIgnoreCase(word, "master") || EqualsIgnoreCase(word, "replica") ||
+                 EqualsIgnoreCase(word, "slave") || EqualsIgnoreCase(word, "pubsub")
+             ? ClientType::kNotHere
+             : ClientType::kUnknown;
+}
+
+std::string UnknownType(std::string_view word) {
+  return "ERR Unknown client type '" + std::string(UpToNul(word)) + "'";
 }
 
 // --- LIST ---
@@ -63,15 +79,17 @@ void MergeList(Session& session, ClientArgs /*args*/, std::span<const std::strin
 
 void ClientList(Session& session, ClientArgs args) {
   if (args.size() == 4 && EqualsIgnoreCase(args[2], "type")) {
-    if (EqualsIgnoreCase(args[3], "normal")) {
-      session.Gather(args, &AskList, &MergeList);
-    } else if (EqualsIgnoreCase(args[3], "master") || EqualsIgnoreCase(args[3], "replica") ||
-               EqualsIgnoreCase(args[3], "slave") || EqualsIgnoreCase(args[3], "pubsub")) {
-      session.out().Verbatim("");
-    } else {
-      session.out().Error("ERR Unknown client type '" + std::string(UpToNul(args[3])) + "'");
+    switch (TypeOf(args[3])) {
+      case ClientType::kNormal:
+        session.Gather(args, &AskList, &MergeList);
+        return;
+      case ClientType::kNotHere:
+        session.out().Verbatim("");
+        return;
+      case ClientType::kUnknown:
+        session.out().Error(UnknownType(args[3]));
+        return;
     }
-    return;
   }
   if (args.size() > 3 && EqualsIgnoreCase(args[2], "id")) {
     for (const std::string_view text : args.subspan(3)) {
@@ -82,7 +100,7 @@ void ClientList(Session& session, ClientArgs args) {
       }
     }
   } else if (args.size() != 2) {
-    session.out().Error(kClientSyntax);
+    session.out().Error(kErrSyntax);
     return;
   }
   session.Gather(args, &AskList, &MergeList);
@@ -106,7 +124,7 @@ std::string ParseKill(ClientArgs args, KillFilter* filter) {
     return {};
   }
   if (args.size() % 2 != 0 || args.size() < 4) {
-    return std::string(kClientSyntax);
+    return std::string(kErrSyntax);
   }
   for (size_t i = 2; i < args.size(); i += 2) {
     const std::string_view value = args[i + 1];
@@ -123,22 +141,21 @@ std::string ParseKill(ClientArgs args, KillFilter* filter) {
         return "ERR No such user '" + std::string(UpToNul(value)) + "'";
       }
     } else if (EqualsIgnoreCase(args[i], "type")) {
-      if (!EqualsIgnoreCase(value, "normal") && !EqualsIgnoreCase(value, "master") &&
-          !EqualsIgnoreCase(value, "replica") && !EqualsIgnoreCase(value, "slave") &&
-          !EqualsIgnoreCase(value, "pubsub")) {
-        return "ERR Unknown client type '" + std::string(UpToNul(value)) + "'";
+      const ClientType type = TypeOf(value);
+      if (type == ClientType::kUnknown) {
+        return UnknownType(value);
       }
-      filter->other_type = !EqualsIgnoreCase(value, "normal");
+      filter->other_type = type != ClientType::kNormal;
     } else if (EqualsIgnoreCase(args[i], "skipme")) {
       if (EqualsIgnoreCase(value, "yes")) {
         filter->skip_me = true;
       } else if (EqualsIgnoreCase(value, "no")) {
         filter->skip_me = false;
       } else {
-        return std::string(kClientSyntax);
+        return std::string(kErrSyntax);
       }
     } else {
-      return std::string(kClientSyntax);
+      return std::string(kErrSyntax);
     }
   }
   return {};
@@ -200,7 +217,7 @@ void ClientReplyWord(Session& session, ClientArgs args) {
   } else if (EqualsIgnoreCase(args[2], "skip")) {
     session.SkipNextReply();
   } else {
-    session.out().Error(kClientSyntax);
+    session.out().Error(kErrSyntax);
   }
 }
 
@@ -235,7 +252,7 @@ void ClientOnOff(Session& session, ClientArgs args) {
   if (EqualsIgnoreCase(args[2], "on") || EqualsIgnoreCase(args[2], "off")) {
     session.out().Simple("OK");
   } else {
-    session.out().Error(kClientSyntax);
+    session.out().Error(kErrSyntax);
   }
 }
 

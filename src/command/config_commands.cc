@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "command/dispatch.h"
 #include "command/front_thread.h"
 #include "command/numbers.h"
 #include "command/server_commands.h"
@@ -60,7 +61,7 @@ void ConfigSet(Session& session, std::span<const std::string_view> words) {
   if (status.ok()) {
     session.out().Simple("OK");
   } else {
-    session.out().Error("ERR " + std::string(status.message().data(), status.message().size()));
+    WriteStatus(session.out(), status);
   }
 }
 

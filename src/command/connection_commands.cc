@@ -7,6 +7,7 @@
 #include "command/node_api.h"
 #include "command/numbers.h"
 #include "command/session.h"
+#include "command/write_effects.h"
 
 namespace kvstored::command {
 namespace {
@@ -105,7 +106,7 @@ void HandleHello(Session& session, std::span<const std::string_view> args) {
 
 void HandleAuth(Session& session, std::span<const std::string_view> args) {
   if (args.size() > 3) {
-    session.out().Error("ERR syntax error");
+    session.out().Error(kErrSyntax);
     return;
   }
   if (args.size() == 2 && !session.front().set().settings().NeedsPassword()) {
@@ -173,7 +174,7 @@ void HandleWait(Session& session, std::span<const std::string_view> args) {
     return;
   }
   if (!ParseInt64(args[1], &replica_count)) {
-    session.out().Error("ERR value is not an integer or out of range");
+    session.out().Error(kErrNotInteger);
     return;
   }
   if (ParseTimeout(session, args[2], &timeout_ms)) {

@@ -36,6 +36,10 @@ void WriteOutcome(resp::Writer& out, OpResult outcome) {
   out.Error(OutcomeText(outcome));
 }
 
+void WriteStatus(resp::Writer& out, const absl::Status& status) {
+  out.Error("ERR " + std::string(status.message()));
+}
+
 bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args) {
   static_assert(kKeyBytesMax == 65535, "the error below says so");
   if (spec.first_key == 0) {
@@ -53,7 +57,6 @@ bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args)
 
 std::string RefusalOf(const CommandSpec* spec, std::span<const std::string_view> args) {
   if (spec == nullptr) {
-    constexpr size_t kEchoedBytesMax = 128;
     std::string words;
     for (size_t i = 1; i < args.size() && words.size() < kEchoedBytesMax; ++i) {
       const size_t left = kEchoedBytesMax - words.size();
@@ -62,7 +65,7 @@ std::string RefusalOf(const CommandSpec* spec, std::span<const std::string_view>
     return "ERR unknown command '" + std::string(UpToNul(args[0]).substr(0, kEchoedBytesMax)) +
            "', with args beginning with: " + words;
   }
-  if (!IsArity(*spec, args.size())) {
+  if (!IsArity(spec->arity, args.size())) {
     return "ERR wrong number of arguments for '" + std::string(spec->name) + "' command";
   }
   if ((spec->flags & kFlagSubcommands) != 0) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "command/command.h"
 #include "command/subcommand.h"
 #include "kvstored/op_result.h"
@@ -16,15 +17,11 @@ namespace kvstored::command {
 // Bytes that one connection may queue behind MULTI.
 inline constexpr uint64_t kMultiBytesMax = uint64_t{1} << 30;
 
-inline bool IsArity(const CommandSpec& spec, size_t word_count) {
-  return spec.arity >= 0 ? word_count == static_cast<size_t>(spec.arity)
-                         : word_count >= static_cast<size_t>(-spec.arity);
-}
 // The record's key length has 16 bits: is a key among `args` too long for it?
 bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args);
 // Is RefusalOf() empty?
 inline bool IsWellFormed(const CommandSpec& spec, std::span<const std::string_view> args) {
-  return IsArity(spec, args.size()) && !HasLongKey(spec, args) &&
+  return IsArity(spec.arity, args.size()) && !HasLongKey(spec, args) &&
          ((spec.flags & kFlagSubcommands) == 0 || SubcommandRefusal(spec.name, args).empty());
 }
 // May a command with these flags run as the node is now? What only a shard can know (log space,
@@ -38,6 +35,8 @@ inline OpResult GateOutcome(const shard::NodeGate& gate, uint32_t flags) {
 // "READONLY You can't write against a read only replica.", ...
 std::string_view OutcomeText(OpResult outcome);
 void WriteOutcome(resp::Writer& out, OpResult outcome);
+// "-ERR message": what an operation of the node failed with.
+void WriteStatus(resp::Writer& out, const absl::Status& status);
 // Unknown command or wrong number of arguments: the error; otherwise empty.
 std::string RefusalOf(const CommandSpec* spec, std::span<const std::string_view> args);
 

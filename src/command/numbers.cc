@@ -2,7 +2,6 @@
 
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +9,6 @@
 namespace kvstored::command {
 namespace {
 
-// Longest text that can be a number with a sign; longer text needs no parsing to be refused.
-constexpr size_t kInt64TextMax = 20;
 // What Redis accepts at most as text of a float.
 constexpr size_t kLongDoubleTextMax = 5 * 1024;
 
@@ -20,23 +17,6 @@ char LowerAscii(char c) {
 }
 
 }  // namespace
-
-bool ParseInt64(std::string_view text, int64_t* value) {
-  if (text.empty() || text.size() > kInt64TextMax) {
-    return false;
-  }
-  const bool negative = text.front() == '-';
-  const std::string_view digits = negative ? text.substr(1) : text;
-  if (digits.empty() || digits.front() < '0' || digits.front() > '9') {
-    return false;
-  }
-  if (digits.front() == '0' && text.size() > 1) {
-    return false;
-  }
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *value);
-  return error == std::errc() && stop == end;
-}
 
 std::string_view ParseInt32(std::string_view text, int64_t* value) {
   if (!ParseInt64(text, value)) {

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "resp/parser.h"
+
 namespace kvstored::command {
 
-// Strict decimal: no spaces, no '+', no leading zeros, no "-0". False: not a number or out of
-// range.
-[[nodiscard]] bool ParseInt64(std::string_view text, int64_t* value);
+using resp::ParseInt64;
 
 // What strtold reads whole, without leading space; NaN and overflow are refused, "inf" is not.
 [[nodiscard]] bool ParseLongDouble(std::string_view text, long double* value);
@@ -25,6 +25,7 @@ std::string FormatLongDouble(long double value);
 
 // As Redis reads an int (32 bits): empty, or the error.
 std::string_view ParseInt32(std::string_view text, int64_t* value);
+
 // What Redis sees of a text where it compares or prints C strings.
 inline std::string_view UpToNul(std::string_view text) {
   return text.substr(0, text.find('\0'));

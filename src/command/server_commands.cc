@@ -12,45 +12,24 @@
 namespace kvstored::command {
 namespace {
 
-// "ERR message" unless the message already starts with a code word of its own ("NOREPLICAS ...").
-void WriteStatus(resp::Writer& out, const absl::Status& status) {
-  out.Error("ERR " + std::string(status.message().data(), status.message().size()));
-}
-
 // +OK whatever the operation's own text is.
-void FinishWithOk(Session& session, const absl::StatusOr<std::string>& result) {
-  if (result.ok()) {
-    session.out().Simple("OK");
-  } else {
-    WriteStatus(session.out(), result.status());
-  }
+void FinishWithOk(Session& session, const std::string& /*text*/) {
+  session.out().Simple("OK");
 }
 
-void FinishBgSave(Session& session, const absl::StatusOr<std::string>& result) {
-  if (result.ok()) {
-    session.out().Simple("Background saving started");
-  } else {
-    WriteStatus(session.out(), result.status());
-  }
+void FinishBgSave(Session& session, const std::string& /*text*/) {
+  session.out().Simple("Background saving started");
 }
 
-// The node ends; where it does not, the client hears why. On success the connection just closes.
-void FinishShutdown(Session& session, const absl::StatusOr<std::string>& result) {
-  if (result.ok()) {
-    session.out().Simple("OK");
-    session.CloseAfterReplies();
-  } else {
-    WriteStatus(session.out(), result.status());
-  }
+// The node ends.
+void FinishShutdown(Session& session, const std::string& /*text*/) {
+  session.out().Simple("OK");
+  session.CloseAfterReplies();
 }
 
 // JSON for kvctl.
-void FinishBulk(Session& session, const absl::StatusOr<std::string>& result) {
-  if (result.ok()) {
-    session.out().Bulk(*result);
-  } else {
-    WriteStatus(session.out(), result.status());
-  }
+void FinishBulk(Session& session, const std::string& text) {
+  session.out().Bulk(text);
 }
 
 }  // namespace

@@ -82,9 +82,9 @@ class Session : public net::ConnHandler {
     return *front_;
   }
   // Starts an operation of the node (NodeApi::Control) and holds later commands back until it
-  // ended. `finish` then writes the reply to session.out(); null: +text, or the error as "-ERR
-  // message".
-  using ControlFinish = void (*)(Session& session, const absl::StatusOr<std::string>& result);
+  // ended. An error is answered as "-ERR message"; otherwise `finish` writes the reply to
+  // session.out() (null: +text).
+  using ControlFinish = void (*)(Session& session, const std::string& text);
   void Control(std::vector<std::string> words, ControlFinish finish = nullptr);
   // The same for another operation of the node, which calls `done` once, on any thread.
   using ControlDone = std::function<void(absl::StatusOr<std::string>)>;
@@ -336,7 +336,5 @@ class Session : public net::ConnHandler {
 
 // The task of an op that runs at a shard: on the shard's thread.
 void RunAtShard(base::Task* task);
-// -LOADING, -READONLY, ... for an outcome of a handler.
-void WriteOutcome(resp::Writer& out, OpResult result);
 
 }  // namespace kvstored::command

@@ -60,7 +60,7 @@ void Session::Prefetch() {
   const uint32_t shard_count = front_->thread().shard_count();
   for (CommandSlice& slice : scratch.commands) {
     slice.spec = FindCommand(scratch.args[slice.first_arg]);
-    if (slice.spec == nullptr || !IsArity(*slice.spec, slice.arg_count)) {
+    if (slice.spec == nullptr || !IsArity(slice.spec->arity, slice.arg_count)) {
       continue;
     }
     const CommandSpec& spec = *slice.spec;

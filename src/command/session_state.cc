@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "command/dispatch.h"
 #include "command/front_thread.h"
 #include "command/session.h"
 
@@ -66,13 +67,12 @@ void Session::Control(const std::function<void(ControlDone done)>& start, Contro
 void Session::OnControlDone(Op* op, const absl::StatusOr<std::string>& result) {
   if (connection_ != nullptr) {
     WriteInto(op, [&] {
-      if (control_finish_ != nullptr) {
-        control_finish_(*this, result);
-      } else if (result.ok()) {
-        out_.Simple(*result);
+      if (!result.ok()) {
+        WriteStatus(out_, result.status());
+      } else if (control_finish_ != nullptr) {
+        control_finish_(*this, *result);
       } else {
-        const absl::string_view message = result.status().message();
-        out_.Error("ERR " + std::string(message.data(), message.size()));
+        out_.Simple(*result);
       }
     });
   }
@@ -201,7 +201,7 @@ std::string Session::Describe() {
     flags += 'c';
   }
   if (flags.empty()) {
-    flags = "N";
+    flags += 'N';
   }
   const uint64_t input_bytes = connection_ != nullptr ? connection_->input_bytes() : 0;
   std::string text = absl::StrFormat(

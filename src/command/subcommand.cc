@@ -5,9 +5,6 @@
 namespace kvstored::command {
 namespace {
 
-// As much of a client's word as Redis repeats in an error.
-constexpr size_t kEchoedBytesMax = 128;
-
 struct Subcommand {
   std::string_view command;
   std::string_view name;
@@ -71,11 +68,6 @@ constexpr Subcommand kSubcommands[] = {
     {"object", "help", 2},
 };
 
-bool Fits(int arity, size_t arg_count) {
-  return arity >= 0 ? arg_count == static_cast<size_t>(arity)
-                    : arg_count >= static_cast<size_t>(-arity);
-}
-
 }  // namespace
 
 std::string SubcommandRefusal(std::string_view command, std::span<const std::string_view> args) {
@@ -84,7 +76,7 @@ std::string SubcommandRefusal(std::string_view command, std::span<const std::str
   }
   for (const Subcommand& subcommand : kSubcommands) {
     if (subcommand.command == command && EqualsIgnoreCase(args[1], subcommand.name)) {
-      if (Fits(subcommand.arity, args.size())) {
+      if (IsArity(subcommand.arity, args.size())) {
         return {};
       }
       std::string text = "ERR wrong number of arguments for '";
@@ -95,8 +87,7 @@ std::string SubcommandRefusal(std::string_view command, std::span<const std::str
   for (char& c : upper) {
     c = static_cast<char>(c - 'a' + 'A');
   }
-  // Redis prints the word as a C string.
-  const std::string_view word = args[1].substr(0, args[1].find('\0')).substr(0, kEchoedBytesMax);
+  const std::string_view word = UpToNul(args[1]).substr(0, kEchoedBytesMax);
   std::string text = "ERR unknown subcommand '";
   return text.append(word).append("'. Try ").append(upper).append(" HELP.");
 }

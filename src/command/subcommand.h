@@ -10,6 +10,15 @@
 
 namespace kvstored::command {
 
+// As much of a client's word as Redis repeats in an error.
+inline constexpr size_t kEchoedBytesMax = 128;
+
+// An arity counts all words; negative: at least so many.
+inline bool IsArity(int arity, size_t word_count) {
+  return arity >= 0 ? word_count == static_cast<size_t>(arity)
+                    : word_count >= static_cast<size_t>(-arity);
+}
+
 // Empty, or why a command of kFlagSubcommands cannot run: its subcommand is unknown ("ERR unknown
 // subcommand 'x'. Try CONFIG HELP.") or has a wrong number of arguments. Asked when a command
 // arrives, also inside MULTI, so that handlers see only what the table in subcommand.cc allows.

@@ -6,44 +6,6 @@
 namespace kvstored::resp {
 namespace {
 
-// As Redis' string2ll: no sign but '-', no leading zeros, no blanks; the whole text.
-bool ParseInteger(std::string_view text, int64_t* value) {
-  if (text.empty() || text.size() > 20) {
-    return false;
-  }
-  size_t i = 0;
-  const bool negative = text[0] == '-';
-  if (negative) {
-    i = 1;
-  }
-  if (i == text.size()) {
-    return false;
-  }
-  if (text[i] == '0') {
-    *value = 0;
-    return text.size() == 1;
-  }
-  const bool may_overflow = text.size() - i > 18;
-  uint64_t sum = 0;
-  for (; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c < '0' || c > '9') {
-      return false;
-    }
-    const uint64_t digit = static_cast<uint64_t>(c - '0');
-    if (may_overflow && sum > (UINT64_MAX - digit) / 10) {
-      return false;
-    }
-    sum = sum * 10 + digit;
-  }
-  const uint64_t max = static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0);
-  if (sum > max) {
-    return false;
-  }
-  *value = static_cast<int64_t>(negative ? 0 - sum : sum);
-  return true;
-}
-
 int HexValue(char c) {
   if (c >= '0' && c <= '9') {
     return c - '0';
@@ -102,6 +64,43 @@ size_t ReadQuoted(std::string_view line, size_t i, char quote, std::string* byte
 }
 
 }  // namespace
+
+bool ParseInt64(std::string_view text, int64_t* value) {
+  if (text.empty() || text.size() > 20) {
+    return false;
+  }
+  size_t i = 0;
+  const bool negative = text[0] == '-';
+  if (negative) {
+    i = 1;
+  }
+  if (i == text.size()) {
+    return false;
+  }
+  if (text[i] == '0') {
+    *value = 0;
+    return text.size() == 1;
+  }
+  const bool may_overflow = text.size() - i > 18;
+  uint64_t sum = 0;
+  for (; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c < '0' || c > '9') {
+      return false;
+    }
+    const uint64_t digit = static_cast<uint64_t>(c - '0');
+    if (may_overflow && sum > (UINT64_MAX - digit) / 10) {
+      return false;
+    }
+    sum = sum * 10 + digit;
+  }
+  const uint64_t max = static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0);
+  if (sum > max) {
+    return false;
+  }
+  *value = static_cast<int64_t>(negative ? 0 - sum : sum);
+  return true;
+}
 
 bool SplitWords(std::string_view line, std::string* bytes, std::vector<size_t>* sizes) {
   // Redis' line is a C string: it ends at a NUL.
@@ -179,7 +178,7 @@ ParseResult Parser::ReadCount(std::string_view input, const ParserLimits& limits
     return ParseResult::kNeedMore;  // the LF has not come
   }
   int64_t count = 0;
-  if (!ParseInteger(input.substr(1, end - 1), &count) || count > ParserLimits{}.args_max) {
+  if (!ParseInt64(input.substr(1, end - 1), &count) || count > ParserLimits{}.args_max) {
     return Fail("invalid multibulk length");
   }
   if (count > limits.args_max) {
@@ -206,7 +205,7 @@ ParseResult Parser::ReadBulkHeader(std::string_view input, const ParserLimits& l
   }
   int64_t bytes = 0;
   // Refused here, before any arithmetic with it.
-  if (!ParseInteger(rest.substr(1, end - 1), &bytes) || bytes < 0 ||
+  if (!ParseInt64(rest.substr(1, end - 1), &bytes) || bytes < 0 ||
       bytes > ParserLimits{}.bulk_bytes_max) {
     return Fail("invalid bulk length");
   }

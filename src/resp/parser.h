@@ -72,6 +72,10 @@ class Parser {
   std::string error_;
 };
 
+// As Redis' string2ll, the whole text: strict decimal without blanks, '+', leading zeros or "-0".
+// False: not a number or out of range.
+[[nodiscard]] bool ParseInt64(std::string_view text, int64_t* value);
+
 // Splits a line as redis-cli and inline commands do: words, "..." with \n \r \t \b \a \xHH \" \\,
 // and '...' with \'. Appends the words to *bytes and their lengths to *sizes. False: unbalanced
 // quotes.
