@@ -2,6 +2,8 @@
 // COMMAND's replies. Handlers run on the thread that owns their shard and never block.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -104,6 +106,12 @@ struct CommandSpec {
   // Reach::kAtomic only.
   const AtomicSpec* atomic = nullptr;
 };
+
+// Where the last key stands among so many words.
+inline int LastKeyAt(const CommandSpec& spec, size_t word_count) {
+  const int count = static_cast<int>(word_count);
+  return std::min(spec.last_key < 0 ? count + spec.last_key : spec.last_key, count - 1);
+}
 
 // The families of this room that are not data commands; command/table.cc joins them with its own.
 std::span<const CommandSpec>

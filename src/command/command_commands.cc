@@ -265,7 +265,7 @@ void CommandGetKeys(resp::Writer& out, std::span<const std::string_view> words) 
     out.Error("ERR Invalid number of arguments specified for command");
     return;
   }
-  const int last = spec->last_key < 0 ? count + spec->last_key : spec->last_key;
+  const int last = LastKeyAt(*spec, words.size());
   std::vector<std::string_view> keys;
   for (int i = spec->first_key; i <= last; i += spec->key_step) {
     keys.push_back(words[static_cast<size_t>(i)]);

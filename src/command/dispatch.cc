@@ -1,6 +1,5 @@
 #include "command/dispatch.h"
 
-#include <algorithm>
 #include <array>
 
 #include "command/numbers.h"
@@ -45,8 +44,7 @@ bool HasLongKey(const CommandSpec& spec, std::span<const std::string_view> args)
   if (spec.first_key == 0) {
     return false;
   }
-  const int count = static_cast<int>(args.size());
-  const int last = std::min(spec.last_key < 0 ? count + spec.last_key : spec.last_key, count - 1);
+  const int last = LastKeyAt(spec, args.size());
   for (int i = spec.first_key; i <= last; i += spec.key_step) {
     if (args[static_cast<size_t>(i)].size() > kKeyBytesMax) {
       return true;

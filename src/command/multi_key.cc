@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "command/write_effects.h"
-#include "kvstored/limits.h"
 
 namespace kvstored::command {
 namespace {
@@ -16,16 +15,7 @@ void AppendCaptured(Reply* reply, resp::Writer& out, CapturedValue* value) {
   } else if (!value->chain) {
     out.Bulk(value->bytes);
   } else {
-    const uint64_t bytes = value->chain.size_bytes();
-    out.BulkHeader(bytes);
-    if (bytes >= kChainBytesMin) {
-      reply->externals.push_back({reply->bytes.size(), std::move(value->chain)});
-    } else {
-      const size_t start = reply->bytes.size();
-      reply->bytes.resize(start + bytes);
-      value->chain.CopyTo(0, reply->bytes.data() + start, bytes);
-    }
-    reply->bytes += "\r\n";
+    reply->AppendChain(std::move(value->chain));
   }
 }
 
@@ -189,11 +179,9 @@ std::vector<uint32_t> KeyPositions(const CommandSpec& spec, size_t word_count) {
   if (spec.first_key <= 0) {
     return positions;
   }
-  const int words = static_cast<int>(word_count);
-  int last = spec.last_key >= 0 ? spec.last_key : words + spec.last_key;
   // MSET k v k: the words' count is wrong, which its plan says; no key stands behind the last
   // value.
-  for (int at = spec.first_key; at <= last && at < words; at += spec.key_step) {
+  for (int at = spec.first_key; at <= LastKeyAt(spec, word_count); at += spec.key_step) {
     positions.push_back(static_cast<uint32_t>(at));
   }
   return positions;

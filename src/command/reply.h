@@ -28,6 +28,7 @@ struct Reply {
   }
   // Appends the value of an item as a bulk string: copied below kChainBytesMin, by reference above.
   void AppendValue(const store::Item& item);
+  void AppendChain(store::ChainRef chain);
 };
 
 }  // namespace kvstored::command

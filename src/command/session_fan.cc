@@ -170,7 +170,7 @@ uint32_t CountShards(const Scratch& scratch) {
   return count;
 }
 
-// Calls `part(shard, end)` for each run of keys of one shard, with scratch.part_args = {name,
+// Calls `part(shard)` for each run of keys of one shard, with scratch.part_args = {name,
 // keys...}.
 template <typename Part>
 void ForEachShard(Scratch& scratch, std::string_view name, Part part) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "command/numbers.h"
 #include "command/strings.h"
@@ -30,32 +29,23 @@ std::string Overlaid(const store::Item* item, uint64_t offset, std::string_view 
 OpResult StoreOverlaid(ShardCall& call, const store::Item* item, uint64_t offset,
                        std::string_view bytes) {
   const Seq base_seq = item == nullptr ? 0 : item->seq();
+  const uint64_t expiry_ms = item == nullptr ? 0 : item->expiry_ms();
   if (call.run->chain && call.run->base_seq != base_seq) {
     *call.run = shard::Run{};
   }
-  std::string value;
-  if (!call.run->chain) {
-    value = Overlaid(item, offset, bytes);
-    if (!NeedsRun(value.size())) {
-      return StoreSmall(call, value, item == nullptr ? 0 : item->expiry_ms());
-    }
-  }
-  const uint64_t expiry_ms = item == nullptr ? 0 : item->expiry_ms();
   OpResult result = OpResult::kOk;
   if (!call.run->chain) {
+    const std::string value = Overlaid(item, offset, bytes);
+    if (!NeedsRun(value.size())) {
+      return StoreSmall(call, value, expiry_ms);
+    }
     result = call.shard->MakeRun(value, call.run, call.force, /*at_once=*/true);
     call.run->base_seq = base_seq;
   }
   if (result == OpResult::kOk) {
     result = call.shard->EmitRun(call.run, call.keys[0], call.force);
   }
-  if (result == OpResult::kOk) {
-    result = call.shard->ReserveLog(1, call.keys[0].bytes.size() + sizeof(uint64_t), call.force);
-  }
-  if (result == OpResult::kOk) {
-    result = call.shard->SetRun(call.keys[0], std::exchange(*call.run, shard::Run{}), expiry_ms);
-  }
-  return result;
+  return result == OpResult::kOk ? LinkRun(call, expiry_ms) : result;
 }
 
 // One delta record on the present item.

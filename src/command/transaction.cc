@@ -94,7 +94,6 @@ void Transaction::HoldNext() {
 }
 
 void Transaction::RunPhase() {
-  parts_out_ = threads_.size();
   BeginAll(Stage::kRun, threads_.size());
 }
 

@@ -25,10 +25,11 @@ OpResult PrepareValue(ShardCall& call, std::string_view value) {
 }
 
 OpResult FinishValue(ShardCall& call, std::string_view value, uint64_t expiry_ms) {
+  return NeedsRun(value.size()) ? LinkRun(call, expiry_ms) : StoreSmall(call, value, expiry_ms);
+}
+
+OpResult LinkRun(ShardCall& call, uint64_t expiry_ms) {
   const Key& key = call.keys[0];
-  if (!NeedsRun(value.size())) {
-    return StoreSmall(call, value, expiry_ms);
-  }
   const OpResult reserved =
       call.shard->ReserveLog(1, key.bytes.size() + sizeof(uint64_t), call.force);
   if (reserved != OpResult::kOk) {

@@ -54,6 +54,9 @@ OpResult PrepareValue(ShardCall& call, std::string_view value);
 // Second half: reserves and links. Nothing was changed unless it returns kOk.
 OpResult FinishValue(ShardCall& call, std::string_view value, uint64_t expiry_ms);
 
+// Reserves the record that gives the key the run's value, and writes it: the run was emitted whole.
+OpResult LinkRun(ShardCall& call, uint64_t expiry_ms);
+
 // Both halves for values whose size is bounded by kPartBytesMax.
 OpResult StoreSmall(ShardCall& call, std::string_view value, uint64_t expiry_ms);
 // Reserves and deletes the present key.
