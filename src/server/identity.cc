@@ -273,15 +273,10 @@ absl::Status Identity::SetEpochs(const std::vector<replication::EpochEntry>& epo
 }
 
 absl::Status Identity::AdoptDataSet(const replication::NodeFacts& primary) {
+  replication::NodeFacts empty = primary;
+  empty.epochs.clear();  // it holds nothing yet, so it has no history
   KVS_ASSIGN_OR_RETURN(const std::string directory,
-                       MakeSetDirectory(primary, std::vector<Seq>(primary.shard_count, 0)));
-  {
-    const std::lock_guard lock(mutex_);
-    log::Manifest empty;
-    KVS_ASSIGN_OR_RETURN(empty, log::LoadManifest(device_, directory));
-    empty.epochs.clear();  // it holds nothing yet, so it has no history
-    KVS_RETURN_IF_ERROR(log::SaveManifest(device_, directory, empty));
-  }
+                       MakeSetDirectory(empty, std::vector<Seq>(empty.shard_count, 0)));
   return PublishSetDirectory(directory);
 }
 
