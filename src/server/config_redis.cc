@@ -2,8 +2,11 @@
 // read, mapped. Error texts as Redis 7.0.15 (src/config.c there).
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "absl/strings/str_format.h"
+#include "command/glob.h"
+#include "command/numbers.h"
 #include "server/config.h"
 #include "server/config_text.h"
 
@@ -60,6 +63,10 @@ constexpr std::array<Pair, 3> kSyncNames = {
 constexpr std::array<Pair, 4> kLevelNames = {
     {{"debug", "debug"}, {"notice", "info"}, {"verbose", "info"}, {"warning", "warning"}}};
 
+std::span<const Pair> NamesOf(Form form) {
+  return form == Form::kSync ? std::span<const Pair>(kSyncNames) : kLevelNames;
+}
+
 std::string ToRedis(const Mapped& mapped, const Config& config) {
   const KeySpec& key = *FindConfigKey(mapped.key);
   const std::string text = ConfigValueText(key, config);
@@ -71,14 +78,8 @@ std::string ToRedis(const Mapped& mapped, const Config& config) {
     case Form::kSeconds:
       return std::to_string((config.server.timeout_us + 999999) / 1000000);
     case Form::kSync:
-      for (const Pair& pair : kSyncNames) {
-        if (pair.own == text) {
-          return std::string(pair.redis);
-        }
-      }
-      break;
     case Form::kLevel:
-      for (const Pair& pair : kLevelNames) {
+      for (const Pair& pair : NamesOf(mapped.form)) {
         if (pair.own == text) {
           return std::string(pair.redis);
         }
@@ -94,8 +95,7 @@ bool FromRedisBytes(std::string_view text, std::string* own) {
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
     ++digits;
   }
-  std::string unit(text.substr(digits));
-  std::transform(unit.begin(), unit.end(), unit.begin(), LowerCase);
+  const std::string unit = command::ToLower(text.substr(digits));
   const std::string number(text.substr(0, digits));
   constexpr std::array<Pair, 8> kUnits = {{{"", ""},
                                            {"b", ""},
@@ -126,15 +126,8 @@ bool FromRedis(const Mapped& mapped, std::string_view text, std::string* own) {
       *own = std::string(text) + "s";
       return ParseCount(text, &number);
     case Form::kSync:
-      for (const Pair& pair : kSyncNames) {
-        if (pair.redis == text) {
-          *own = std::string(pair.own);
-          return true;
-        }
-      }
-      return false;
     case Form::kLevel:
-      for (const Pair& pair : kLevelNames) {
+      for (const Pair& pair : NamesOf(mapped.form)) {
         if (pair.redis == text) {
           *own = std::string(pair.own);
           return true;
@@ -152,8 +145,7 @@ absl::Status Failed(const std::string& name, const std::string& why) {
 
 absl::Status SetOne(const std::string& given, const std::string& value, Config* config,
                     const KeySpec** touched) {
-  std::string name = given;
-  std::transform(name.begin(), name.end(), name.begin(), LowerCase);
+  const std::string name = command::ToLower(given);
   for (const Fixed& fixed : kFixed) {
     if (name == fixed.name) {
       return value == fixed.value
@@ -191,17 +183,17 @@ std::vector<std::pair<std::string, std::string>> ConfigGet(const Config& config,
                                                            std::string_view pattern) {
   std::vector<std::pair<std::string, std::string>> found;
   for (const Mapped& mapped : kMapped) {
-    if (GlobMatches(pattern, mapped.name)) {
+    if (command::GlobMatch(pattern, mapped.name, /*ignore_case=*/true)) {
       found.emplace_back(mapped.name, ToRedis(mapped, config));
     }
   }
   for (const Fixed& fixed : kFixed) {
-    if (GlobMatches(pattern, fixed.name)) {
+    if (command::GlobMatch(pattern, fixed.name, /*ignore_case=*/true)) {
       found.emplace_back(fixed.name, fixed.value);
     }
   }
   for (const KeySpec& key : ConfigKeys()) {
-    if (GlobMatches(pattern, key.name)) {
+    if (command::GlobMatch(pattern, key.name, /*ignore_case=*/true)) {
       found.emplace_back(key.name, ConfigValueText(key, config));
     }
   }

@@ -7,13 +7,10 @@
 
 namespace kvstored::server {
 
-char LowerCase(char c);
 // Digits only, within 64 bits.
 bool ParseCount(std::string_view text, uint64_t* value);
 bool IsIpAddress(const std::string& text);
 // "name:1234", "10.0.0.1:1234", "[::1]:1234".
 bool IsHostAndPort(std::string_view text);
-// '*', '?' and '\' as in CONFIG GET, ignoring case.
-bool GlobMatches(std::string_view pattern, std::string_view text);
 
 }  // namespace kvstored::server

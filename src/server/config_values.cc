@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "absl/strings/str_format.h"
+#include "command/numbers.h"
 #include "server/config.h"
 #include "server/config_text.h"
 
@@ -26,18 +27,6 @@ constexpr std::array<Unit, 4> kDecimalUnits = {
     {{"TB", 1000000000000}, {"GB", 1000000000}, {"MB", 1000000}, {"KB", 1000}}};
 constexpr std::array<Unit, 5> kDurationUnits = {
     {{"h", 3600000000}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}}};
-
-bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (LowerCase(a[i]) != LowerCase(b[i])) {
-      return false;
-    }
-  }
-  return true;
-}
 
 // Splits "8GiB" into 8 and "GiB"; false without digits or beyond 64 bits.
 bool SplitNumber(std::string_view text, uint64_t* number, std::string_view* unit) {
@@ -64,10 +53,6 @@ std::string FormatWith(std::span<const Unit> units, uint64_t value) {
 
 }  // namespace
 
-char LowerCase(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 bool ParseCount(std::string_view text, uint64_t* value) {
   std::string_view rest;
   return SplitNumber(text, value, &rest) && rest.empty();
@@ -84,12 +69,12 @@ bool ParseSize(std::string_view text, uint64_t* bytes) {
     return true;
   }
   for (const Unit& unit : kSizeUnits) {
-    if (EqualsIgnoringCase(name, unit.name)) {
+    if (command::EqualsIgnoreCase(name, unit.name)) {
       return Multiply(number, unit.factor, bytes);
     }
   }
   for (const Unit& unit : kDecimalUnits) {
-    if (EqualsIgnoringCase(name, unit.name)) {
+    if (command::EqualsIgnoreCase(name, unit.name)) {
       return Multiply(number, unit.factor, bytes);
     }
   }
@@ -142,44 +127,13 @@ bool IsHostAndPort(std::string_view text) {
     return host.back() == ']' && IsIpAddress(std::string(host.substr(1, host.size() - 2)));
   }
   for (const char c : host) {
-    const bool allowed = (LowerCase(c) >= 'a' && LowerCase(c) <= 'z') || (c >= '0' && c <= '9') ||
-                         c == '.' || c == '-' || c == '_';
+    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
     if (!allowed) {
       return false;
     }
   }
   return true;
-}
-
-bool GlobMatches(std::string_view pattern, std::string_view text) {
-  // Two cursors with one way back: the last '*'. Never more than pattern x text steps.
-  size_t p = 0;
-  size_t t = 0;
-  size_t star = std::string_view::npos;
-  size_t star_text = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_text = t;
-      continue;
-    }
-    const size_t at =
-        p < pattern.size() && pattern[p] == '\\' && p + 1 < pattern.size() ? p + 1 : p;
-    const bool any = at == p && p < pattern.size() && pattern[p] == '?';
-    if (at < pattern.size() && (any || LowerCase(pattern[at]) == LowerCase(text[t]))) {
-      p = at + 1;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++star_text;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') {
-    ++p;
-  }
-  return p == pattern.size();
 }
 
 }  // namespace kvstored::server

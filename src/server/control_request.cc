@@ -1,8 +1,7 @@
 #include "server/control_request.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_format.h"
+#include "command/numbers.h"
 #include "kvstored/limits.h"
 #include "server/config_text.h"
 
@@ -10,11 +9,6 @@ namespace kvstored::server {
 namespace {
 
 using Verb = ControlRequest::Verb;
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), LowerCase);
-  return text;
-}
 
 // The words behind the verb, taken one by one.
 class Words {
@@ -28,7 +22,7 @@ class Words {
     return Empty() ? "" : words_[next_++];
   }
   bool Take(const char* word) {
-    if (Empty() || Lower(words_[next_]) != word) {
+    if (Empty() || !command::EqualsIgnoreCase(words_[next_], word)) {
       return false;
     }
     ++next_;

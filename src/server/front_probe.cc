@@ -27,11 +27,10 @@ absl::StatusOr<std::string> AskReplicationAddress(const std::string& front_addre
                         front_address, std::string(context ? context->errstr : "out of memory")));
   }
   redisSetTimeout(context.get(), timeout);
-  const auto call = [&](const std::vector<const char*>& words) {
-    std::vector<const char*> arguments = words;
+  const auto call = [&](std::vector<const char*> words) {
     return std::unique_ptr<redisReply, decltype(&freeReplyObject)>(
-        static_cast<redisReply*>(redisCommandArgv(context.get(), static_cast<int>(arguments.size()),
-                                                  arguments.data(), nullptr)),
+        static_cast<redisReply*>(
+            redisCommandArgv(context.get(), static_cast<int>(words.size()), words.data(), nullptr)),
         &freeReplyObject);
   };
   if (!password.empty()) {
