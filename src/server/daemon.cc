@@ -109,9 +109,6 @@ absl::Status Daemon::Start() {
       std::string(fabric_->name()), config_.metrics.bind, http_->port(), device_->Describe(),
       device_->kind() == NvmKind::kDisk ? "disk" : "pmem", node_->threads()->shard_count(),
       node_->threads()->thread_count()));
-  if (config_.replication.secret_file.empty()) {
-    base::LogInfo("replication: no secret_file, so only loopback peers are accepted");
-  }
   return absl::OkStatus();
 }
 

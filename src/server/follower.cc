@@ -44,12 +44,6 @@ void Follower::PrepareJoin(const JoinPlan& plan, std::function<void(absl::Status
 }
 
 void Follower::JoinByCatchUp(const JoinPlan& plan, std::function<void(absl::Status)> done) {
-  if (plan.dropped_records > 0) {
-    base::LogWarning(absl::StrFormat(
-        "%d records of this node's log that the primary does not have are dropped: they were never "
-        "committed",
-        plan.dropped_records));
-  }
   log::Log* log = core_->log();
   bool cut = false;
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/event.h"
-#include "base/log.h"
 #include "log/checkpoint.h"
 
 namespace kvstored::server {
@@ -77,11 +75,6 @@ absl::StatusOr<LoadResult> Loader::Load() {
                            .thread_count = thread_count}));
   result.shards = recovery->result().shards;
   result.log_bytes = recovery->result().total_bytes;
-  for (const log::TornTail& torn : recovery->result().torn) {
-    base::LogWarning(absl::StrFormat(
-        "log: torn tail cut at %s offset %d (%d bytes that were never acknowledged)", torn.file,
-        torn.offset, torn.bytes));
-  }
   std::vector<Seq> committed;
   std::vector<Seq> last;
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
