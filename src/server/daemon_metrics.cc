@@ -31,7 +31,8 @@ void Daemon::CollectNode(metrics::Collection* out) const {
   out->AddGauge("kvstored_no_replicas",
                 "1 while writes are refused because the member set does not acknowledge.",
                 gate.no_replicas.load(std::memory_order_relaxed) ? 1 : 0);
-  out->AddGauge("kvstored_disk_full", "1 while writes are refused for want of log space.",
+  out->AddGauge("kvstored_disk_full",
+                "1 while writes are refused, or lately were, for want of log space.",
                 gate.disk_full.load(std::memory_order_relaxed) ? 1 : 0);
   out->AddGauge("kvstored_epoch", "Number of the epoch that this primary opened.",
                 gate.epoch.load(std::memory_order_relaxed));

@@ -18,6 +18,7 @@ constexpr int64_t kReportPeriodUs = 50'000;
 constexpr uint64_t kFreeChunksPart = 64;
 constexpr uint64_t kFreeChunksMax = 4;
 constexpr uint64_t kMetaReserveBytes = uint64_t{1} << 20;
+constexpr int64_t kDiskFullShownUs = 5'000'000;
 
 absl::StatusOr<std::string> ReadSecret(const std::string& file) {
   if (file.empty()) {
@@ -228,18 +229,21 @@ bool Node::StepBackground() {
     const absl::Status prepared = log->PrepareSegment();
     if (prepared.ok()) {
       did = true;
-      if (core_->gate.disk_full.exchange(false, std::memory_order_relaxed)) {
-        base::LogInfo("log: there is room again, writes go on");
-      }
+      refused_us_ = 0;
     } else if (absl::IsResourceExhausted(prepared)) {
-      if (log->IsShortOfSegments()) {
-        core_->gate.disk_full.store(true, std::memory_order_relaxed);
-      }
+      refused_us_ = core_->now_us();
+      core_->gate.disk_full.store(true, std::memory_order_relaxed);
       static base::LogLimiter limiter(10'000'000);
       limiter.Warning(absl::StrFormat("log: %s", std::string(prepared.message())));
     } else {
       OnFailed(prepared);
     }
+  }
+  // A refusal shows for a while, also if it was of one large command and others go on.
+  if (log != nullptr && !log->IsShortOfSegments() &&
+      core_->now_us() - refused_us_ > kDiskFullShownUs &&
+      core_->gate.disk_full.exchange(false, std::memory_order_relaxed)) {
+    base::LogInfo("log: there is room again, writes go on");
   }
   const uint64_t chunks = core_->config.Get()->memory.max_memory_bytes / kChunkBytes;
   const auto ahead =

@@ -153,6 +153,7 @@ class Node : public command::NodeApi, private log::LogListener {
   Report report_;
   std::mutex config_mutex_;  // one CONFIG SET at a time
   std::mutex background_mutex_;
+  int64_t refused_us_ = 0;  // background thread: when the log last had no room for something
   std::vector<std::function<void()>> background_;
 };
 
