@@ -179,10 +179,10 @@ absl::Status Log::CheckRoomForDemand(uint64_t reserve) {
     return absl::OkStatus();
   }
   space_.NoteDeviceFull();
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("a command or transaction needs %d log segments of %d bytes more; there is "
-                      "room for %d below %s: it is refused; free space or make it smaller",
-                      demanded, options_.segment_bytes, room, options_.device->Describe()));
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "a command or transaction needs %d log segments of %d bytes more and there is "
+      "room for %d below %s: it is refused; free space or lower log.segment_size",
+      demanded, options_.segment_bytes, room, options_.device->Describe()));
 }
 
 // Ends the current segment and begins the next.
