@@ -37,7 +37,7 @@ struct RecoveredShard {
 struct RecoveryResult {
   std::vector<RecoveredShard> shards;
   uint64_t newest_timestamp_us = 0;
-  std::vector<TornTail> torn;  // at most one: reported, not an error
+  std::vector<TornTail> torn;  // at most one: the scan has logged it, no error
   uint64_t total_bytes = 0;
 };
 

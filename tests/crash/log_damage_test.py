@@ -100,6 +100,7 @@ def test_torn_tail_of_a_node_alone(cluster, how):
     wait_serving(node)
     text = node.log_text()
     assert f"{segment.name}: torn tail cut at offset {offset}" in text, text
+    assert text.count("torn tail") == 1, text
     assert attempt(node, "GET", "kept") == b"x" * 100
     assert attempt(node, "GET", "torn") is None
     # What is written over it survives the next start, and the one after: the cut is durable.
