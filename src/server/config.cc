@@ -20,6 +20,7 @@ namespace kvstored::server {
 namespace {
 
 constexpr uint64_t kMaxMemoryBytesMin = uint64_t{32} << 20;
+constexpr uint64_t kPoolBytesStandard = uint64_t{64} << 20;
 
 std::vector<std::string_view> Choices(const KeySpec& key) {
   std::vector<std::string_view> choices;
@@ -82,6 +83,11 @@ absl::StatusOr<std::string> TextOf(const KeySpec& key, const toml::node& node) {
   return absl::InvalidArgumentError(absl::StrFormat("a TOML %s is not allowed; it must be %s%s",
                                                     type.str(), AllowedText(key),
                                                     number ? "" : ", in quotes"));
+}
+
+// Is the default a 0 of its own, below the range?
+bool FallsBelow(const KeySpec& key) {
+  return key.min > 0 && std::string_view(key.standard) == "0";
 }
 
 std::string Place(const std::string& file, const toml::source_region& source) {
@@ -180,8 +186,8 @@ std::string AllowedText(const KeySpec& key) {
     case KeyKind::kPort:
       return absl::StrFormat("a whole number from %d to %d", key.min, key.max);
     case KeyKind::kSize:
-      return absl::StrFormat("a size such as \"64MiB\", from %s to %s", FormatSize(key.min),
-                             FormatSize(key.max));
+      return absl::StrFormat("a size such as \"64MiB\", from %s to %s%s", FormatSize(key.min),
+                             FormatSize(key.max), FallsBelow(key) ? ", or 0" : "");
     case KeyKind::kDuration:
       return absl::StrFormat("a duration such as \"500ms\", from %s to %s", FormatDuration(key.min),
                              FormatDuration(key.max));
@@ -193,7 +199,8 @@ absl::Status SetConfigValue(const KeySpec& key, std::string_view text, Config* c
   const FieldRef field = key.field(*config);
   if (IsNumeric(key)) {
     uint64_t value = 0;
-    if (!ParseNumber(key, text, &value) || value < key.min || value > key.max) {
+    if (!ParseNumber(key, text, &value) || value > key.max ||
+        (value < key.min && text != key.standard)) {
       return NotAllowed(key, text);
     }
     std::visit(StoreNumber{value}, field);
@@ -337,8 +344,8 @@ absl::Status ResolveConfig(const Machine& machine, Config* config) {
   }
   if (config->memory.pool_size_bytes > config->memory.max_memory_bytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "memory.pool_size: %s is more than memory.max_memory (%s); lower the one or raise the "
-        "other",
+        "memory.pool_size: %s is more than memory.max_memory (%s); lower the one, raise the "
+        "other, or leave memory.pool_size at 0",
         FormatSize(config->memory.pool_size_bytes), FormatSize(config->memory.max_memory_bytes)));
   }
   if (config->server.threads > config->server.shards) {
@@ -364,6 +371,12 @@ absl::Status ResolveConfig(const Machine& machine, Config* config) {
     return absl::InvalidArgumentError("server.data_dir: it must not be empty");
   }
   return absl::OkStatus();
+}
+
+uint64_t InitialPoolBytes(const Config& config) {
+  return config.memory.pool_size_bytes != 0
+             ? config.memory.pool_size_bytes
+             : std::min(kPoolBytesStandard, config.memory.max_memory_bytes);
 }
 
 std::string ConfigReference() {

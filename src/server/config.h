@@ -33,7 +33,7 @@ struct Config {
     std::string log_level;    // debug, info, warning, error
   } server;
   struct Memory {
-    uint64_t pool_size_bytes = 0;
+    uint64_t pool_size_bytes = 0;   // 0: see InitialPoolBytes
     uint64_t max_memory_bytes = 0;  // 0 until ResolveConfig
     std::string eviction;           // noeviction
   } memory;
@@ -88,7 +88,7 @@ struct KeySpec {
   KeyKind kind;
   FieldRef (*field)(Config& config);
   const char* standard;  // the default, as the file would say it (without quotes)
-  uint64_t min;          // numbers, bytes, microseconds
+  uint64_t min;          // numbers, bytes, microseconds; a default of 0 may lie below
   uint64_t max;
   const char* choices;  // "a|b|c"; of enums, in the order of their values
   bool changeable;      // by CONFIG SET, without a restart
@@ -118,6 +118,10 @@ struct Machine {
 };
 Machine ThisMachine();
 [[nodiscard]] absl::Status ResolveConfig(const Machine& machine, Config* config);
+
+// What memory.pool_size asks for. Its 0 is not resolved to a number: max_memory may change while
+// the node runs, and nobody has set two keys that contradict each other then. Config is resolved.
+uint64_t InitialPoolBytes(const Config& config);
 
 // The value as the file would write it, without quotes ("8GiB", "500ms", "persisted", "7379").
 std::string ConfigValueText(const KeySpec& key, const Config& config);

@@ -45,9 +45,10 @@ constexpr std::array kKeys = {
     KeySpec{"server.log_level", KeyKind::kChoice, KVS_FIELD(server.log_level), "info", 0, 0,
             "debug|info|warning|error", true, "Least severe events that are written."},
 
-    KeySpec{"memory.pool_size", KeyKind::kSize, KVS_FIELD(memory.pool_size_bytes), "64MiB",
-            2 * kMib, 64 * kTib, "", false,
-            "Memory for items that is taken at the start; grows to max_memory by itself."},
+    KeySpec{"memory.pool_size", KeyKind::kSize, KVS_FIELD(memory.pool_size_bytes), "0", 2 * kMib,
+            64 * kTib, "", false,
+            "Memory for items that is taken at the start; grows to max_memory by itself.\n"
+            "0: 64MiB, or max_memory if that is less."},
     KeySpec{"memory.max_memory", KeyKind::kSize, KVS_FIELD(memory.max_memory_bytes), "0", 0,
             64 * kTib, "", true,
             "Bound of data, client, replication and checkpoint buffers together.\n"

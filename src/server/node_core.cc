@@ -10,8 +10,7 @@ namespace kvstored::server {
 namespace {
 
 memory::RegionPool::Options PoolOptions(const Config& config) {
-  return {.initial_bytes = config.memory.pool_size_bytes,
-          .max_bytes = config.memory.max_memory_bytes};
+  return {.initial_bytes = InitialPoolBytes(config), .max_bytes = config.memory.max_memory_bytes};
 }
 
 }  // namespace

@@ -108,6 +108,26 @@ def test_status_and_config(make):
     assert code == 1 and "nobody" in error
 
 
+def test_the_least_memory(make):
+    """What is said to be allowed runs, with everything else at its default."""
+    node = make(settings=["memory.max_memory=32MiB"])
+    node.settings = [s for s in node.settings if not s.startswith("memory.pool_size")
+                     and s != "memory.max_memory=256MiB"]
+    node.start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    client = Resp(node.port)
+    for i in range(1000):
+        client.must("SET", f"key:{i}", "value")
+    assert client.must("CONFIG", "GET", "memory.pool_size") == [b"memory.pool_size", b"0"]
+    node.stop()
+    node.start()
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    assert Resp(node.port).must("DBSIZE") == 1000
+    node.stop()
+    text = ends(make("contradiction", ["memory.max_memory=32MiB", "memory.pool_size=33MiB"]))
+    assert "memory.pool_size: 33MiB is more than memory.max_memory (32MiB)" in text
+
+
 def shown(client, name):
     return client.must("CONFIG", "GET", name)[1]
 

@@ -117,6 +117,10 @@ TEST(ParseConfig, ErrorsNameFileLineKeyAndWhatIsAllowed) {
   EXPECT_THAT(ErrorOf("[server]\nbind = \"localhost\"\n"), HasSubstr("an IPv4 or IPv6 address"));
   EXPECT_THAT(ErrorOf("[server]\ndata_dir = \"a\\u0000b\"\n"), HasSubstr("a zero byte"));
   EXPECT_THAT(ErrorOf("[memory]\nmax_memory = \"8 GiB\"\n"), HasSubstr("a size such as"));
+  EXPECT_EQ(ErrorOf("[memory]\npool_size = \"1MiB\"\n"),
+            "some.toml:2: memory.pool_size: '1MiB' is not allowed; it must be a size such as "
+            "\"64MiB\", from 2MiB to 64TiB, or 0");
+  EXPECT_EQ(ErrorOf("[memory]\npool_size = 0\n"), "");
   EXPECT_THAT(ErrorOf("[log]\ninterval = \"5\"\n"), HasSubstr("a duration such as"));
   EXPECT_THAT(ErrorOf("[replication]\nprimary = \"host\"\n"), HasSubstr("\"host:port\" or empty"));
   EXPECT_THAT(ErrorOf("[server]\nport = \n"), HasSubstr("some.toml:2: not valid TOML"));
@@ -182,7 +186,8 @@ TEST(ResolveConfig, ChecksRulesBetweenKeys) {
   EXPECT_EQ(ErrorOfResolve({}), "");
   EXPECT_THAT(ErrorOfResolve({"memory.max_memory=1MiB", "memory.pool_size=2MiB"}),
               HasSubstr("memory.max_memory: 1MiB is too little"));
-  EXPECT_THAT(ErrorOfResolve({"memory.max_memory=32MiB"}), HasSubstr("memory.pool_size: 64MiB"));
+  EXPECT_THAT(ErrorOfResolve({"memory.max_memory=32MiB", "memory.pool_size=64MiB"}),
+              HasSubstr("memory.pool_size: 64MiB is more than memory.max_memory (32MiB)"));
   EXPECT_THAT(ErrorOfResolve({"server.threads=4", "server.shards=2"}),
               HasSubstr("server.threads: 4 is more than server.shards (2)"));
   EXPECT_THAT(ErrorOfResolve({"server.threads=4", "server.shards=2"}), HasSubstr("at most 2"));
@@ -190,6 +195,24 @@ TEST(ResolveConfig, ChecksRulesBetweenKeys) {
   EXPECT_THAT(ErrorOfResolve({"replication.ack=none", "replication.ack_replicas=1"}),
               HasSubstr("no replica acknowledges"));
   EXPECT_THAT(ErrorOfResolve({"server.data_dir="}), HasSubstr("server.data_dir"));
+}
+
+TEST(ResolveConfig, APoolThatIsNotSetFollowsMaxMemory) {
+  const auto initial_bytes = [](const std::vector<std::string>& sets) {
+    absl::StatusOr<Config> config = LoadConfig("", sets);
+    EXPECT_TRUE(config.ok()) << config.status();
+    EXPECT_TRUE(ResolveConfig(Machine{4, uint64_t{8} << 30}, &*config).ok());
+    return InitialPoolBytes(*config);
+  };
+  EXPECT_EQ(initial_bytes({}), uint64_t{64} << 20);
+  EXPECT_EQ(initial_bytes({"memory.max_memory=32MiB"}), uint64_t{32} << 20);
+  EXPECT_EQ(initial_bytes({"memory.max_memory=1GiB"}), uint64_t{64} << 20);
+  EXPECT_EQ(initial_bytes({"memory.max_memory=1GiB", "memory.pool_size=256MiB"}),
+            uint64_t{256} << 20);
+  // A machine of 50 MiB: half of it is too little, so the least that is allowed counts.
+  Config small = DefaultConfig();
+  ASSERT_TRUE(ResolveConfig(Machine{1, uint64_t{50} << 20}, &small).ok());
+  EXPECT_EQ(InitialPoolBytes(small), uint64_t{32} << 20);
 }
 
 TEST(ConfigGet, KnowsRedisNamesAndOwnNames) {

@@ -130,6 +130,8 @@ TEST_F(NodeConfigTest, ChecksRulesBetweenKeysAsAtTheStart) {
                                {"replication.commit_timeout", "100ms"}})
                   .ok());
   EXPECT_FALSE(node_->ConfigSet({{"maxmemory", "1mb"}}).ok());
+  // The pool of 64 MiB that it started with is nobody's wish.
+  EXPECT_TRUE(node_->ConfigSet({{"maxmemory", "32mb"}}).ok());
   // 0 is half of the machine here too, and the pool hears of it.
   EXPECT_TRUE(node_->ConfigSet({{"maxmemory", "0"}}).ok());
   EXPECT_EQ(Get("maxmemory"), std::to_string(ThisMachine().memory_bytes / 2));
