@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "fabric/tcp/tcp_fabric.h"
 #include "server/front_probe.h"
+#include "server/secret_files.h"
 
 namespace kvstored::server {
 namespace {
@@ -33,26 +34,6 @@ std::string BootId() {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> ReadPassword(const std::string& file) {
-  if (file.empty()) {
-    return std::string();
-  }
-  std::FILE* stream = std::fopen(file.c_str(), "re");
-  if (stream == nullptr) {
-    return absl::NotFoundError(absl::StrFormat(
-        "security.password_file %s cannot be read; make it readable for this user", file));
-  }
-  char text[1024] = {};
-  (void)!std::fgets(text, sizeof(text), stream);
-  std::fclose(stream);
-  std::string password(text);
-  password.erase(std::remove(password.begin(), password.end(), '\n'), password.end());
-  if (password.empty()) {
-    return absl::InvalidArgumentError(absl::StrFormat("security.password_file %s is empty", file));
-  }
-  return password;
-}
 
 Daemon::Daemon(Config config, const ConfigSource* source, NvmDevice* device, Notify* notify)
     : config_(std::move(config)), source_(source), device_(device), notify_(notify) {

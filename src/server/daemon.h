@@ -79,7 +79,4 @@ class Daemon {
   bool told_ready_ = false;
 };
 
-// Contents of security.password_file; empty without one.
-absl::StatusOr<std::string> ReadPassword(const std::string& file);
-
 }  // namespace kvstored::server

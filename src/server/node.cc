@@ -1,14 +1,12 @@
 #include "server/node.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "server/secret_files.h"
 
 namespace kvstored::server {
 namespace {
@@ -19,30 +17,6 @@ constexpr uint64_t kFreeChunksPart = 64;
 constexpr uint64_t kFreeChunksMax = 4;
 constexpr uint64_t kMetaReserveBytes = uint64_t{1} << 20;
 constexpr int64_t kDiskFullShownUs = 5'000'000;
-
-absl::StatusOr<std::string> ReadSecret(const std::string& file) {
-  if (file.empty()) {
-    return std::string();
-  }
-  std::FILE* stream = std::fopen(file.c_str(), "re");
-  if (stream == nullptr) {
-    return absl::NotFoundError(absl::StrFormat(
-        "replication.secret_file %s: %s; make it readable for this user or leave the key empty "
-        "(loopback peers only)",
-        file, std::string(std::strerror(errno))));
-  }
-  std::string secret(4096, '\0');
-  secret.resize(std::fread(secret.data(), 1, secret.size(), stream));
-  std::fclose(stream);
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) {
-    secret.pop_back();
-  }
-  if (secret.size() < 16) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "replication.secret_file %s holds %d bytes; at least 16 are needed", file, secret.size()));
-  }
-  return secret;
-}
 
 }  // namespace
 

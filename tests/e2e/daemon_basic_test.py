@@ -225,6 +225,23 @@ def test_bad_configuration(make, tmp_path):
     assert good.returncode == 0
 
 
+def test_secrets_that_others_may_read(make, tmp_path):
+    secret, password = tmp_path / "secret", tmp_path / "password"
+    secret.write_text("0123456789abcdef\n")
+    password.write_text("open sesame\n")
+    node = make(settings=[f"replication.secret_file={secret}", f"security.password_file={password}"])
+    for mode, warned in [(0o640, True), (0o604, True), (0o600, False)]:
+        for file in (secret, password):
+            file.chmod(mode)
+        node.start()
+        node.wait("ready", lambda: page_or_none(node) == 200)
+        text = node.log_text()
+        assert (f"replication.secret_file {secret}: mode {mode:04o}" in text) == warned, text
+        assert (f"security.password_file {password}: mode {mode:04o}" in text) == warned, text
+        assert (f"chmod 600 {secret}\n" in text) == warned and ("chmod" in text) == warned, text
+        node.stop()
+
+
 def test_data_directory_cannot_be_made(make):
     text = ends(make(settings=["server.data_dir=/proc/nowhere/data"]))
     assert "/proc/nowhere" in text
