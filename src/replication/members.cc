@@ -34,6 +34,15 @@ bool Members::IsMember(const Id128& store_id) const {
                      [&](const Member& member) { return member.store_id == store_id; });
 }
 
+bool Members::HasOrAwaits() const {
+  const auto joining = std::count_if(links_->begin(), links_->end(), [&](const ReplicaLink* link) {
+    return link->state() == StreamState::kStreaming && !link->closing() &&
+           !IsMember(link->store_id());
+  });
+  return set_.ack == AckLevel::kNone ||
+         set_.members.size() + static_cast<size_t>(joining) >= set_.ack_replicas;
+}
+
 std::optional<uint32_t> Members::RowFor(const Id128& store_id) {
   std::optional<uint32_t> free;
   for (uint32_t i = 0; i < rows_.size(); ++i) {

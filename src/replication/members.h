@@ -28,6 +28,8 @@ class Members {
     return set_;
   }
   bool IsMember(const Id128& store_id) const;
+  // Has every place of the set a member, or a replica that streams and is about to take it (P7)?
+  bool HasOrAwaits() const;
   // The progress row of a store: its own, or a free one; null if there is none.
   std::optional<uint32_t> RowFor(const Id128& store_id);
   void SetConnected(uint32_t row, bool connected);

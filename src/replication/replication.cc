@@ -88,6 +88,9 @@ void Replication::SetLanes(uint16_t lanes) {
 MemberSet Replication::members() const {
   return engine_->primary() == nullptr ? MemberSet() : engine_->primary()->members()->set();
 }
+bool Replication::HasOrAwaitsMembers() const {
+  return engine_->primary() == nullptr || engine_->primary()->members()->HasOrAwaits();
+}
 void Replication::SetAck(AckLevel ack, uint32_t ack_replicas, bool force, Done done) {
   if (engine_->primary() == nullptr) {
     done(absl::FailedPreconditionError("this node is not a primary"));

@@ -183,6 +183,8 @@ class Replication {
   // --- Members (primary). ---
 
   MemberSet members() const;
+  // False: the set lacks members, and no replica streams that could join it (P8).
+  bool HasOrAwaitsMembers() const;
   using Done = std::function<void(absl::Status)>;
   // Level and count (P5). A lowered one first has the right to be promoted withdrawn and confirmed
   // from every member that loses it (P19); `force` goes on without those that cannot be reached.

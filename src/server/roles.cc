@@ -244,8 +244,8 @@ void Roles::StartReplica() {
 void Roles::Tick() {
   const bool primary = core_->gate.HasRole(Role::kPrimary);
   if (primary && core_->gate.writable.load(std::memory_order_relaxed)) {
-    const MemberSet set = core_->replication->members();
-    const bool incomplete = set.ack != AckLevel::kNone && set.members.size() < set.ack_replicas;
+    // P8: writes wait for a replica that is about to join, as for a member that is silent.
+    const bool incomplete = !core_->replication->HasOrAwaitsMembers();
     const int64_t since_us = core_->replication->progress().silent_since_us();
     const bool silent =
         since_us != 0 &&

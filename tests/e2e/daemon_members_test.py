@@ -37,3 +37,13 @@ def test_a_member_that_cannot_be_asked_refuses_it(cluster):
     reply = attempt(first, "CONFIG", "SET", "replication.ack_replicas", "0", "server.timeout", "1h")
     assert isinstance(reply, Exception) and "CONFIG SET failed - a member" in str(reply)
     assert acknowledgement(first) == ["1", "persisted", "0"]
+
+
+def test_raising_the_count_refuses_nothing(cluster):
+    """The replica streams already: writes wait until it is a member."""
+    first, _ = cluster.learner("replication.commit_timeout=60s", "replication.gate_timeout=60s")
+    client = Resp(first.port)
+    for turn in range(5):
+        client.must("CONFIG", "SET", "replication.ack_replicas", "1")
+        assert client.must("SET", "raised", str(turn)) == "OK"
+        client.must("CONFIG", "SET", "replication.ack_replicas", "0")
