@@ -43,7 +43,8 @@ class KvNode(cluster.Node):
 
     def up(self):
         self.start()
-        self.wait("writable", lambda: self.status().get("writable"))
+        # Not "writable": one that asks for a member has none yet.
+        self.wait("serving", lambda: (lambda s: s.get("epoch") and not s["loading"])(self.status()))
         return self
 
     def add_replica(self, replica):

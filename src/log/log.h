@@ -98,6 +98,10 @@ class Log {
   OpResult Reserve(uint64_t bytes) {
     return space_.Reserve(bytes);
   }
+  // What Reserve would answer now; changes nothing. Any thread.
+  OpResult JudgeReserve(uint64_t bytes) const {
+    return space_.Judge(bytes);
+  }
   void Return(uint64_t bytes) {
     space_.Return(bytes);
   }

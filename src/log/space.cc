@@ -9,7 +9,8 @@ namespace kvstored::log {
 OpResult Space::Reserve(uint64_t bytes) {
   // relaxed: a count only; the segments themselves are handed over under the mutex.
   const uint64_t wanted = promised_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (wanted <= usable_.load(std::memory_order_relaxed)) {
+  const OpResult judged = JudgePromise(wanted);
+  if (judged == OpResult::kOk) {
     return OpResult::kOk;
   }
   promised_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -18,7 +19,15 @@ OpResult Space::Reserve(uint64_t bytes) {
          !demand_.compare_exchange_weak(demand, wanted, std::memory_order_relaxed)) {
   }
   // Noted all the same: the device is asked once more, for whoever comes next.
-  return wanted > ceiling_.load(std::memory_order_relaxed) ? OpResult::kDiskFull : OpResult::kWait;
+  return judged;
+}
+
+OpResult Space::JudgePromise(uint64_t promised) const {
+  if (promised <= usable_.load(std::memory_order_relaxed)) {
+    return OpResult::kOk;
+  }
+  return promised > ceiling_.load(std::memory_order_relaxed) ? OpResult::kDiskFull
+                                                             : OpResult::kWait;
 }
 
 bool Space::WantsSpare(uint32_t target) const {

@@ -32,6 +32,10 @@ class Space {
   // kOk: promised. kWait: not yet, the demand is noted and segments for it are being made.
   // kDiskFull: more than the device had room for when it was asked last.
   OpResult Reserve(uint64_t bytes);
+  // What Reserve would answer; promises and notes nothing.
+  OpResult Judge(uint64_t bytes) const {
+    return JudgePromise(promised_.load(std::memory_order_relaxed) + bytes);
+  }
   void Return(uint64_t bytes);
   // The writer wrote reserved records.
   void Spend(uint64_t bytes) {
@@ -65,6 +69,7 @@ class Space {
   size_t retired_count() const;
 
  private:
+  OpResult JudgePromise(uint64_t promised) const;
   void Recompute();
   uint64_t SpareBytesForRecords() const;
 

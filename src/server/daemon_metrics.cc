@@ -26,13 +26,16 @@ void Daemon::CollectNode(metrics::Collection* out) const {
   const shard::NodeGate& gate = core->gate;
   out->AddGauge("kvstored_primary", "1 on a primary whose epoch is open.",
                 gate.writable.load(std::memory_order_relaxed) ? 1 : 0);
+  out->AddGauge("kvstored_writable",
+                "1 while a write would be accepted; refuses_writes of kvctl status says why not.",
+                node_->WritesRefused().empty() ? 1 : 0);
   out->AddGauge("kvstored_loading", "1 while loading or in full sync.",
                 gate.loading.load(std::memory_order_relaxed) ? 1 : 0);
   out->AddGauge("kvstored_no_replicas",
                 "1 while writes are refused because the member set does not acknowledge.",
                 gate.no_replicas.load(std::memory_order_relaxed) ? 1 : 0);
   out->AddGauge("kvstored_disk_full",
-                "1 while writes are refused, or lately were, for want of log space.",
+                "1 while the log cannot grow: writes are refused once what lies ready is used up.",
                 gate.disk_full.load(std::memory_order_relaxed) ? 1 : 0);
   out->AddGauge("kvstored_epoch", "Number of the epoch that this primary opened.",
                 gate.epoch.load(std::memory_order_relaxed));

@@ -80,8 +80,11 @@ class Node : public command::NodeApi, private log::LogListener {
   // thread.
   std::function<absl::StatusOr<std::string>(const std::string& front_address)> ask_front;
 
-  // May it serve? And the text that says why not (readyz, systemd).
+  // May it serve? And the text that says what it is, or why not (readyz, systemd).
   bool ready(std::string* why) const;
+  // Empty: a write of usual size would be accepted now. Otherwise why not, with the error's code.
+  // Any thread.
+  std::string WritesRefused() const;
 
   // --- command::NodeApi (any thread) ---
   std::string InfoSection(std::string_view section) override;

@@ -15,6 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Item, record and what they take besides, of a write that nobody would call large.
+constexpr uint64_t kUsualWriteBytes = uint64_t{16} << 10;
+
 std::string Line(std::string_view name, std::string_view value) {
   std::string line(name);
   line += ':';
@@ -264,6 +267,43 @@ std::string Node::MembersJson() {
   return list.dump();
 }
 
+std::string Node::WritesRefused() const {
+  const shard::NodeGate& gate = core_->gate;
+  const log::Log* log = core_->log();
+  OpResult judged = gate.JudgeWrite();
+  // As Shard::Reserve asks, once the node as a whole takes writes. disk_full says only that the log
+  // cannot grow: what lies ready may last for long.
+  if (judged == OpResult::kOk && log != nullptr &&
+      log->JudgeReserve(shard::Shard::kLogQuotaStepBytes) == OpResult::kDiskFull) {
+    judged = OpResult::kDiskFull;
+  } else if (judged == OpResult::kOk && !core_->pool.WithinBudget(kUsualWriteBytes)) {
+    judged = OpResult::kOutOfMemory;
+  }
+  switch (judged) {
+    case OpResult::kOk:
+      return "";
+    case OpResult::kLoading:
+      return "the data set is not complete (-LOADING)";
+    case OpResult::kReadOnly:
+      return "this node is a replica (-READONLY)";
+    case OpResult::kNoReplicas:
+      return gate.writable.load(std::memory_order_relaxed)
+                 ? "the member set is incomplete or does not acknowledge (-NOREPLICAS)"
+                 : "no epoch of this node is open (-NOREPLICAS)";
+    case OpResult::kDiskFull:
+      return "the log's file system is full (-MISCONF)";
+    case OpResult::kSteppedDown:
+      return "the device failed, no role until a restart (-MISCONF)";
+    case OpResult::kOutOfMemory:
+      return "memory.max_memory is reached (-OOM)";
+    case OpResult::kMiss:
+    case OpResult::kTooLarge:
+    case OpResult::kWait:
+      break;
+  }
+  return "unexpected outcome";
+}
+
 std::string Node::StatusJson() {
   const Report now = report();
   const log::Meta meta = core_->identity->meta();
@@ -274,7 +314,9 @@ std::string Node::StatusJson() {
   json["role"] = meta.role == Role::kPrimary ? "primary" : "replica";
   json["state"] = now.state_text;
   json["loading"] = core_->gate.loading.load(std::memory_order_relaxed);
-  json["writable"] = core_->gate.writable.load(std::memory_order_relaxed);
+  const std::string refused = WritesRefused();
+  json["writable"] = refused.empty();
+  json["refuses_writes"] = refused;
   json["no_replicas"] = core_->gate.no_replicas.load(std::memory_order_relaxed);
   json["disk_full"] = core_->gate.disk_full.load(std::memory_order_relaxed);
   json["epoch"] = manifest.epochs.empty() ? 0 : manifest.epochs.back().epoch.number;

@@ -49,6 +49,9 @@ class ShardThread;
 // Shard-local: everything on the owner's thread, but for what says otherwise.
 class Shard {
  public:
+  // Log space is asked for in steps of at least so much; no more stays here unused.
+  static constexpr uint64_t kLogQuotaStepBytes = 256 << 10;
+
   struct Options {
     ShardId id = 0;
     uint32_t shard_count = 1;
@@ -313,9 +316,6 @@ class Shard {
     Seq last = 0;
     uint64_t bytes = 0;
   };
-
-  // Log space is asked for in steps of at least so much; no more stays here unused.
-  static constexpr uint64_t kLogQuotaStepBytes = 256 << 10;
 
   // Encodes the record into the batch as the next seq. Does not apply.
   void Encode(record::Record* record);

@@ -134,6 +134,14 @@ def test_full_disk_of_a_node_alone(cluster, small_disk):
     verify(node, acked)
     status = node.status()
     assert status["disk_full"] and status["role"] == "primary"
+    # What lies ready may still hold small ones, but not for long.
+
+    def refuses_all():
+        attempt(node, "SET", "small", bytes(1 << 16))
+        return "-MISCONF" in node.status()["refuses_writes"]
+
+    node.wait("refusing small writes, too", refuses_all)
+    assert not node.status()["writable"]
     node.wait("explaining", lambda: "free space or lower log.segment_size" in node.log_text())
     # A crash on a full disk loses nothing and starts, as often as it happens: each start takes what is left
     # of the room that is kept for its epoch, then it waits for more.

@@ -113,7 +113,7 @@ def wait_role(node, role, seconds=60):
 
 
 def wait_serving(node, seconds=60):
-    """A primary whose epoch is open; its status."""
+    """A primary that accepts writes; its status."""
     return node.wait("a serving primary",
                      lambda: (lambda s: s.get("role") == "primary" and s.get("writable") and s)
                      (node.status()), seconds)

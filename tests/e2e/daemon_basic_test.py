@@ -93,6 +93,23 @@ def test_pages(make):
     assert page(node, "/other")[0] == 404
 
 
+def test_says_when_writes_are_refused(make):
+    """It serves reads, so it is ready; but who asks is told."""
+    node = make(settings=["replication.ack_replicas=1"]).start()
+    node.wait("refusing writes", lambda: page_or_none(node) == 200 and
+              "epoch 1; writes are refused: the member set is incomplete" in page(node, "/readyz")[1])
+    assert "\nkvstored_writable 0\n" in page(node, "/metrics")[1]
+    status = node.status()
+    assert status["writable"] is False and "-NOREPLICAS" in status["refuses_writes"]
+    assert any(line.split() == ["refuses", "writes", *status["refuses_writes"].split()]
+               for line in node.must_kvctl("status").splitlines())
+    Resp(node.port).must("CONFIG", "SET", "replication.ack_replicas", "0")
+    node.wait("accepting writes", lambda: node.status().get("writable"))
+    assert node.status()["refuses_writes"] == ""
+    assert "\nkvstored_writable 1\n" in page(node, "/metrics")[1]
+    assert "refused" not in page(node, "/readyz")[1]
+
+
 def test_status_and_config(make):
     node = make().start()
     node.wait("ready", lambda: page_or_none(node) == 200)

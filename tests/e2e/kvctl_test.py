@@ -58,7 +58,7 @@ def kvctl(*args):
 
 STATUS = {
     "role": "primary", "epoch": 7, "used_memory_bytes": 3 * 1024 * 1024 // 2, "promotable": True,
-    "primary": None,
+    "primary": None, "refuses_writes": "",
     "members": [{"address": "127.0.0.1:7480", "state": "streaming", "lag_records": 0},
                 {"address": "127.0.0.1:7481", "state": "absent", "lag_records": 1200}],
     "log": {"kind": "disk", "written_bytes": 10},
@@ -91,11 +91,12 @@ def test_table():
     code, output, _ = kvctl("status", "--port", str(node.port))
     assert code == 0
     assert output == """\
-role         primary
-epoch        7
-used memory  1.5 MiB
-promotable   yes
-primary      -
+role            primary
+epoch           7
+used memory     1.5 MiB
+promotable      yes
+primary         -
+refuses writes  -
 
 members
   address         state      lag records

@@ -53,14 +53,17 @@ def test_row_1_the_member_is_dead(cluster, ledger):
     first, second, epoch = written_pair(cluster, ledger)
     second.kill()
     wait_refusal(first, "NOREPLICAS")
+    status = first.status()
+    assert not status["writable"] and "-NOREPLICAS" in status["refuses_writes"], status
     ledger.verify(first)
-    store = first.status()["members"][0]["store"]
+    store = status["members"][0]["store"]
     code, _, error = first.kvctl("member", "drop", store)
     assert code == 1 and "--force" in error and "cannot be reached" in error
     first.must_kvctl("member", "drop", store, "--force")
     put(first, "freed", "yes")
     status = first.status()
     assert (status["role"], status["epoch"], status["members"]) == ("primary", epoch, [])
+    assert (status["writable"], status["refuses_writes"]) == (True, "")
     ledger.verify(first)
 
 

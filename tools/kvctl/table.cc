@@ -31,7 +31,7 @@ bool EndsWith(const std::string& text, const std::string& end) {
 
 std::string Cell(const std::string& name, const Json& value) {
   if (value.is_string()) {
-    return value.get<std::string>();
+    return value.get_ref<const std::string&>().empty() ? "-" : value.get<std::string>();
   }
   if (value.is_null()) {
     return "-";
