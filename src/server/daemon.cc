@@ -224,8 +224,7 @@ DaemonEnd Daemon::Wait(const sigset_t& signals, absl::Status* error) {
       told_ready_ = true;
       notify_->Ready(why);
     } else if (!told_ready_) {
-      notify_->ExtendTimeout(10'000'000,
-                             absl::StrFormat("loading: %d records", node_->loaded_records()));
+      notify_->ExtendTimeout(10'000'000, why);
     }
     if (notify_->watchdog_period_us() > 0 && clock_.MonotonicUs() >= next_watchdog_us) {
       next_watchdog_us = clock_.MonotonicUs() + notify_->watchdog_period_us() / 2;

@@ -8,6 +8,29 @@
 
 namespace kvstored::server {
 
+namespace {
+
+using Phase = LoadProgress::Phase;
+
+// Every seq of (from, to] is a record.
+uint64_t CountBetween(const std::vector<Seq>& from, const std::vector<Seq>& to) {
+  uint64_t count = 0;
+  for (size_t shard = 0; shard < from.size(); ++shard) {
+    count += to[shard] > from[shard] ? to[shard] - from[shard] : 0;
+  }
+  return count;
+}
+
+uint64_t RecordsIn(const log::CheckpointFacts& facts) {
+  uint64_t count = 0;
+  for (const log::CheckpointShard& shard : facts.shards) {
+    count += shard.record_count;
+  }
+  return count;
+}
+
+}  // namespace
+
 absl::Status Loader::OnShard(ShardId shard,
                              const std::function<absl::Status(shard::Shard&)>& work) {
   if (core_->seams.single_threaded) {
@@ -24,7 +47,7 @@ absl::Status Loader::OnShard(ShardId shard,
 }
 
 absl::Status Loader::OnRecords(ShardId shard, std::span<const record::Record> records) {
-  records_.fetch_add(records.size(), std::memory_order_relaxed);
+  progress_.Add(records.size());
   return OnShard(shard, [&](shard::Shard& target) -> absl::Status {
     if (receiving_) {
       auto batch = std::make_shared<record::Batch>();
@@ -62,8 +85,10 @@ absl::StatusOr<LoadResult> Loader::Load() {
     checkpoint_end = checkpoint->facts().EndSeqs();
     newest_us = checkpoint->facts().newest_timestamp_us;
     result.items_bytes = checkpoint->facts().file_bytes;
+    progress_.Begin(Phase::kCheckpoint, RecordsIn(checkpoint->facts()));
     KVS_RETURN_IF_ERROR(checkpoint->Replay(thread_count, this));
   }
+  progress_.Begin(Phase::kScan, 0);
   KVS_ASSIGN_OR_RETURN(
       auto recovery,
       log::Recovery::Scan({.device = core_->seams.device,
@@ -87,6 +112,7 @@ absl::StatusOr<LoadResult> Loader::Load() {
     committed.push_back(found.committed);
     last.push_back(std::max(found.last_seq, found.committed));
   }
+  progress_.Begin(Phase::kReplay, CountBetween(from, committed));
   for (ShardId shard = 0; shard < core_->shard_count(); ++shard) {
     KVS_RETURN_IF_ERROR(OnShard(shard, [&](shard::Shard& target) {
       target.store()->Expect(result.shards[shard].key_count);
@@ -103,11 +129,13 @@ absl::StatusOr<LoadResult> Loader::Load() {
                                       std::memory_order_relaxed);
   }
   receiving_ = true;
+  progress_.Begin(Phase::kTail, CountBetween(committed, last));
   KVS_RETURN_IF_ERROR(recovery->Replay(committed, last, this));
   core_->record_clock.RaiseTo(std::max(newest_us, recovery->result().newest_timestamp_us));
   KVS_ASSIGN_OR_RETURN(auto log, log::Log::Open(core_->LogOptionsFor(meta.data_set_directory),
                                                 recovery->TakeTail()));
   core_->SetLog(std::move(log));
+  progress_.Begin(Phase::kDone, 0);
   return result;
 }
 

@@ -2,12 +2,12 @@
 // parallel.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "log/recovery.h"
+#include "server/load_progress.h"
 #include "server/node_core.h"
 
 namespace kvstored::server {
@@ -25,9 +25,8 @@ class Loader : private log::RecoverySink {
   // Blocks until everything up to the stored committed watermark is applied and the rest is
   // received (kept unapplied), and the log is open for appending. Any thread but the shards'.
   absl::StatusOr<LoadResult> Load();
-  // Records handled so far, for progress.
-  uint64_t records() const {
-    return records_.load(std::memory_order_relaxed);
+  const LoadProgress& progress() const {
+    return progress_;
   }
 
  private:
@@ -37,7 +36,7 @@ class Loader : private log::RecoverySink {
 
   NodeCore* const core_;
   bool receiving_ = false;  // records are kept, not applied
-  std::atomic<uint64_t> records_{0};
+  LoadProgress progress_;
 };
 
 }  // namespace kvstored::server

@@ -147,14 +147,11 @@ absl::Status Node::Load() {
   }
   KVS_RETURN_IF_ERROR(loaded.status());
   base::LogInfo(absl::StrFormat("data set loaded: %d records, %d bytes of checkpoint, %d of log",
-                                loader_->records(), loaded->items_bytes, loaded->log_bytes));
+                                loader_->progress().records(), loaded->items_bytes,
+                                loaded->log_bytes));
   auto shared = std::make_shared<LoadResult>(*std::move(loaded));
   core_->replication->Post([this, shared] { roles_->Start(shared.get()); });
   return absl::OkStatus();
-}
-
-uint64_t Node::loaded_records() const {
-  return loader_->records();
 }
 
 bool Node::StepReplication(int64_t timeout_us) {
@@ -260,17 +257,26 @@ Node::Report Node::report() const {
   return report_;
 }
 
+std::string Node::StateText() const {
+  const Report now = report();
+  if (now.state_text.empty()) {
+    return loader_->progress().Text();  // no role yet
+  }
+  const bool in_full_sync =
+      now.follow.active && now.follow.state == replication::StreamState::kFullSync;
+  return now.state_text + (in_full_sync ? ", in full sync" : "");
+}
+
 bool Node::ready(std::string* why) const {
   const shard::NodeGate& gate = core_->gate;
+  *why = StateText();
   if (gate.stepped_down.load(std::memory_order_relaxed)) {
-    *why = report().state_text;
     return false;
   }
   if (gate.loading.load(std::memory_order_relaxed)) {
-    *why = "loading";
+    *why = "loading: " + *why;
     return false;
   }
-  *why = report().state_text;
   // Ready all the same: it serves reads, and where clients go that is what counts (a replica's
   // refusal is no news).
   const std::string refused = WritesRefused();

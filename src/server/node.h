@@ -45,8 +45,6 @@ class Node : public command::NodeApi, private log::LogListener {
     next.server.port = port;
     core_->config.Set(std::move(next));
   }
-  // A progress line of a running Load().
-  uint64_t loaded_records() const;
 
   // --- Steps: each by one thread, or all by the simulator. Return whether anything was done. ---
   bool StepReplication(int64_t timeout_us);
@@ -111,6 +109,8 @@ class Node : public command::NodeApi, private log::LogListener {
     std::string state_text;
   };
   Report report() const;
+  // What the node is or does, for people; never empty. Any thread.
+  std::string StateText() const;
   std::string StatusJson();
   std::string MembersJson();
   const Checkpoints& checkpoints() const {

@@ -312,7 +312,7 @@ std::string Node::StatusJson() {
   Json json;
   json["version"] = KVS_VERSION;
   json["role"] = meta.role == Role::kPrimary ? "primary" : "replica";
-  json["state"] = now.state_text;
+  json["state"] = StateText();
   json["loading"] = core_->gate.loading.load(std::memory_order_relaxed);
   const std::string refused = WritesRefused();
   json["writable"] = refused.empty();

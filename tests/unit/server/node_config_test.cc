@@ -1,21 +1,14 @@
 // CONFIG SET beside the threads of a node that read the configuration: the thread sanitizer judges.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <atomic>
-#include <filesystem>
 #include <future>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/system_clock.h"
-#include "base/thread.h"
-#include "fabric/tcp/tcp_fabric.h"
-#include "nvm/disk/disk_device.h"
-#include "server/node.h"
-#include "tests/unit/server/small_config.h"
+#include "tests/unit/server/threaded_node.h"
 
 namespace kvstored::server {
 namespace {
@@ -24,69 +17,19 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 class NodeConfigTest : public testing::Test {
  protected:
-  NodeConfigTest() {
-    std::string path = testing::TempDir() + "node_config_XXXXXX";
-    EXPECT_NE(::mkdtemp(path.data()), nullptr);
-    directory_ = path;
-    Config config = SmallConfig();
-    config.server.data_dir = path;
-    config.replication.port = 0;
-    config.replication.ack_replicas = 0;
-    auto device = nvm::OpenDiskDevice(path);
-    EXPECT_TRUE(device.ok()) << device.status();
-    device_ = *std::move(device);
-    fabric_ = std::make_unique<fabric::TcpFabric>(fabric::TcpOptions{}, &clock_);
-    auto node = Node::Create(
-        config,
-        {.clock = &clock_, .device = device_.get(), .fabric = fabric_.get(), .random_seed = 7},
-        "this boot");
-    EXPECT_TRUE(node.ok()) << node.status();
-    node_ = *std::move(node);
-    EXPECT_TRUE(node_->Start().ok());
-    Run("shard", [this] { node_->threads()->thread(0)->Tick(1000); });
-    Run("log", [this] {
-      if (!node_->StepLog(1000)) {
-        std::this_thread::yield();
-      }
-    });
-    Run("replication", [this] { node_->StepReplication(1000); });
-    Run("background", [this] {
-      if (!node_->StepBackground()) {
-        node_->core()->background_event.Wait(1000);
-      }
-    });
+  NodeConfigTest() : threaded_(directory_.path()), node_(threaded_.node()) {
+    threaded_.RunShards();
+    threaded_.RunOthers();
     EXPECT_TRUE(node_->Load().ok());
-  }
-  ~NodeConfigTest() override {
-    NodeCore* core = node_->core();
-    for (auto& thread : threads_) {
-      thread->Stop([core] {
-        core->threads->WakeAll();
-        core->replication->Wake();
-        core->background_event.Set();
-        if (core->log() != nullptr) {
-          core->log()->Wake();
-        }
-      });
-    }
-    node_.reset();
-    fabric_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-  void Run(const std::string& name, std::function<void()> step) {
-    threads_.push_back(std::make_unique<base::LoopThread>(name, std::move(step)));
   }
   std::string Get(const std::string& name) {
     const Pairs found = node_->ConfigGet(name);
     return found.size() == 1 ? found[0].second : "?";
   }
 
-  base::SystemClock clock_;
-  std::string directory_;
-  std::unique_ptr<NvmDevice> device_;
-  std::unique_ptr<fabric::TcpFabric> fabric_;
-  std::unique_ptr<Node> node_;
-  std::vector<std::unique_ptr<base::LoopThread>> threads_;
+  TemporaryDirectory directory_;
+  ThreadedNode threaded_;
+  Node* const node_;
 };
 
 TEST_F(NodeConfigTest, SetWhileOthersRead) {
