@@ -83,7 +83,7 @@ void Node::ControlOnReplication(const ControlRequest& request, const ControlDone
       roles_->Demote(request.address, Answer(done));
       return;
     case Verb::kJoin:
-      roles_->Follow(request.address, request.discard_local_data, Answer(done));
+      roles_->Join(request.address, request.discard_local_data, Answer(done));
       return;
     default:
       ControlMembers(request, done);
@@ -146,9 +146,8 @@ void Node::ControlReplicaOf(const ControlRequest& request, const ControlDone& do
       done(replication_address.status());
       return;
     }
-    core_->replication->Post([this, target = *replication_address, done] {
-      roles_->Follow(target, false, Answer(done));
-    });
+    core_->replication->Post(
+        [this, target = *replication_address, done] { roles_->Join(target, false, Answer(done)); });
   });
 }
 

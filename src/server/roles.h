@@ -25,13 +25,15 @@ class Roles : public replication::NodeState {
   void Start(const LoadResult* loaded);
   // P19. `ack_replicas`: the new set's size, absent: as it is.
   void Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done done);
-  // Drains (committed = applied everywhere) and becomes a replica of `address` (a replication port;
-  // empty: of nobody until told).
+  // Drains (committed = applied everywhere) and becomes a replica of `address` (a replication port
+  // where a node must answer; empty: of nobody until told).
   void Demote(const std::string& address, Done done);
   // Takes a member out of the set; while a restarted primary waits for its members, too (P17).
   void DropMember(const Id128& store, bool force, Done done);
-  // Becomes a replica of the node at "host:port" (replication port).
-  void Follow(const std::string& address, bool discard_local_data, Done done);
+  // Becomes a replica of the node at "host:port" (replication port). Who would lose something to a
+  // typing error, its role of primary or its right to be promoted, asks first whether a node
+  // answers there; others just try until one does.
+  void Join(const std::string& address, bool discard_local_data, Done done);
   // P25: an I/O error on reserved space ends the role until the process restarts.
   void StepDown(const absl::Status& why);
   // Gate flags, announcements, every few milliseconds.
@@ -72,6 +74,11 @@ class Roles : public replication::NodeState {
   Progress AwaitRoom(bool for_cut);
   Progress CheckPeers(const std::vector<replication::PeerAnswer>& answers, bool accept_loss);
   absl::Status MayPromote(bool accept_loss) const;
+  // `then` if another kvstored answers at this replication address; otherwise `done` has the error,
+  // and nothing has changed.
+  void IfAnswered(const std::string& address, const Done& done, std::function<void()> then);
+  void Drain(const std::string& address, const Done& done);
+  void Follow(const std::string& address, bool discard_local_data, const Done& done);
   absl::Status PersistPromotion(std::optional<uint32_t> ack_replicas);
   replication::MemberSet MembersFromMeta() const;
   std::vector<std::string> KnownAddresses() const;

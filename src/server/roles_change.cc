@@ -9,8 +9,52 @@
 
 namespace kvstored::server {
 
+namespace {
+
+constexpr int64_t kTargetAnswersUs = 5'000'000;
+
+}  // namespace
+
 using replication::PeerAnswer;
 using replication::PeerQuestion;
+
+void Roles::IfAnswered(const std::string& address, const Done& done, std::function<void()> then) {
+  auto operation = std::make_shared<Operation>(
+      "ask " + address, [done, then = std::move(then)](const absl::Status& answered) {
+        if (answered.ok()) {
+          then();
+        } else {
+          done(answered);
+        }
+      });
+  auto answers = std::make_shared<std::vector<PeerAnswer>>();
+  operation->Then([this, address, answers] {
+    core_->replication->AskPeers(
+        {address}, PeerQuestion::kWhoAreYou, 0, kTargetAnswersUs,
+        [answers](std::vector<PeerAnswer> got) { *answers = std::move(got); });
+    return Progress::Done();
+  });
+  operation->Then([this, address, answers] {
+    if (answers->empty()) {
+      return Progress::Again();
+    }
+    const PeerAnswer& answer = answers->front();
+    if (!answer.status.ok()) {
+      return Progress::Failed(absl::UnavailableError(absl::StrFormat(
+          "nothing has changed: no kvstored answers at %s: %s; give the replication address of a "
+          "running node (replication_address in its kvctl status, not its front port)",
+          address, std::string(answer.status.message()))));
+    }
+    if (answer.facts.store_id == core_->identity->meta().store) {
+      return Progress::Failed(absl::InvalidArgumentError(
+          absl::StrFormat("nothing has changed: %s is this node itself; give the replication "
+                          "address of the node to follow",
+                          address)));
+    }
+    return Progress::Done();
+  });
+  core_->Run(std::move(operation));
+}
 
 Progress Roles::CheckPeers(const std::vector<PeerAnswer>& answers, bool accept_loss) {
   const replication::NodeFacts own = Facts();
@@ -118,6 +162,14 @@ void Roles::Promote(std::optional<uint32_t> ack_replicas, bool accept_loss, Done
 }
 
 void Roles::Demote(const std::string& address, Done done) {
+  if (address.empty()) {
+    Drain(address, done);
+    return;
+  }
+  IfAnswered(address, done, [this, address, done] { Drain(address, done); });
+}
+
+void Roles::Drain(const std::string& address, const Done& done) {
   if (core_->identity->meta().role != Role::kPrimary || !started_ || busy_) {
     done(absl::FailedPreconditionError("this node is not a serving primary"));
     return;
@@ -184,7 +236,18 @@ void Roles::DropMember(const Id128& store, bool force, Done done) {
   }));
 }
 
-void Roles::Follow(const std::string& address, bool discard_local_data, Done done) {
+void Roles::Join(const std::string& address, bool discard_local_data, Done done) {
+  const log::Meta meta = core_->identity->meta();
+  if (meta.role != Role::kPrimary && !meta.promotable) {
+    Follow(address, discard_local_data, done);
+    return;
+  }
+  IfAnswered(address, done, [this, address, discard_local_data, done] {
+    Follow(address, discard_local_data, done);
+  });
+}
+
+void Roles::Follow(const std::string& address, bool discard_local_data, const Done& done) {
   if (busy_ && !consulting_) {
     done(absl::UnavailableError("another change of role is under way"));
     return;
