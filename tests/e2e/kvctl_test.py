@@ -161,10 +161,74 @@ def test_password(tmp_path):
     assert code == 1 and "cannot be read" in error
 
 
-def test_bad_usage():
-    assert kvctl()[0] not in (0, 1)
-    assert kvctl("explode")[0] not in (0, 1)
-    assert kvctl("promote", "--ack-replicas", "9")[0] not in (0, 1)
+ALL_COMMANDS = "status, checkpoint, promote, demote, member, join, config, log"
+
+
+@pytest.mark.parametrize("arguments,text", [
+    ([], f"a command is missing; there are: {ALL_COMMANDS}; see kvctl --help"),
+    (["bogus"], f"unknown command 'bogus'; there are: {ALL_COMMANDS}; see kvctl --help"),
+    (["--json", "bogus", "--port", "1"],
+     f"unknown command 'bogus'; there are: {ALL_COMMANDS}; see kvctl --help"),
+    (["--bogus"], "unknown option '--bogus'; see kvctl --help"),
+    (["status", "--bogus"], "unknown option '--bogus'; see kvctl status --help"),
+    (["status", "more"], "'more' is one word too many; see kvctl status --help"),
+    (["status", "promote"], "'promote' is one word too many; see kvctl status --help"),
+    (["member"], "a command is missing; there are: list, replace, drop; see kvctl member --help"),
+    (["member", "bogus"],
+     "unknown command 'bogus'; there are: list, replace, drop; see kvctl member --help"),
+    (["config", "bogus"],
+     "unknown command 'bogus'; there are: check, reference; see kvctl config --help"),
+    (["member", "drop"], "MEMBER is required; see kvctl member drop --help"),
+    (["join"], "ADDRESS is required; see kvctl join --help"),
+    (["join", "host"], "ADDRESS: 'host' is not HOST:PORT; see kvctl join --help"),
+    (["demote", "host:0"], "ADDRESS: 'host:0' is not HOST:PORT; see kvctl demote --help"),
+    (["promote", "--ack-replicas", "9"],
+     "--ack-replicas: Value 9 not in range 0 to 8; see kvctl promote --help"),
+    (["status", "--timeout", "0"],
+     "--timeout: Value 0 not in range 1 to 86400; see kvctl status --help"),
+])
+def test_bad_usage_is_exit_2_and_one_line(arguments, text):
+    assert kvctl(*arguments) == (2, "", f"kvctl: {text}\n")
+
+
+@pytest.mark.parametrize("arguments,option", [
+    (["--port", "many", "status"], "--port"), (["status", "--port"], "--port"),
+    (["promote", "--ack-replicas"], "--ack-replicas"),
+])
+def test_bad_values_are_bad_usage(arguments, option):
+    code, output, error = kvctl(*arguments)
+    assert (code, output) == (2, "") and error.count("\n") == 1
+    assert error.startswith("kvctl: ") and option in error and "; see kvctl " in error
+
+
+def test_help_and_version_are_no_errors():
+    code, output, error = kvctl("--help")
+    assert (code, error) == (0, "") and "checkpoint" in output
+    code, output, error = kvctl("member", "drop", "--help")
+    assert (code, error) == (0, "") and "--force" in output
+    code, output, error = kvctl("--version")
+    assert (code, error) == (0, "") and output.strip()
+
+
+def test_json_is_always_json(tmp_path):
+    node = FakeNode(bulk("OK"))
+    code, output, _ = kvctl("checkpoint", "--json", "--port", str(node.port))
+    assert code == 0 and json.loads(output) == {"result": "OK"}
+    assert kvctl("checkpoint", "--port", str(FakeNode(b"+OK\r\n").port))[:2] == (0, "OK\n")
+    good = tmp_path / "good.toml"
+    good.write_text("[server]\nport = 1\n")
+    code, output, _ = kvctl("--json", "config", "check", str(good))
+    assert code == 0 and json.loads(output) == {"file": str(good), "result": "OK"}
+    code, output, _ = kvctl("--json", "config", "reference")
+    keys = {key["key"]: key for key in json.loads(output)}
+    assert code == 0 and keys["server.port"] == {
+        "key": "server.port", "default": "7379", "allowed": "a whole number from 0 to 65535",
+        "runtime": False, "help": "Front port (RESP2 and RESP3). 0 takes any free one."}
+    assert keys["server.maxclients"]["runtime"] is True
+    # Errors are text on standard error.
+    node = FakeNode(b"-ERR not promotable\r\n")
+    code, output, error = kvctl("promote", "--json", "--port", str(node.port))
+    assert (code, output) == (1, "") and "not promotable" in error
 
 
 def test_config_check(tmp_path):

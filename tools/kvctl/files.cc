@@ -1,7 +1,9 @@
 #include "kvctl/files.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "absl/strings/str_format.h"
@@ -12,6 +14,8 @@
 
 namespace kvstored::kvctl {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 using Printer = absl::Status (*)(NvmDevice* device, const std::string& name, log::DumpFormat format,
                                  const std::function<void(std::string_view line)>& print);
@@ -34,15 +38,33 @@ absl::Status PrintFile(const std::string& file, bool json, Printer printer) {
 
 }  // namespace
 
-absl::Status CheckConfig(const std::string& file) {
+absl::Status CheckConfig(const std::string& file, bool json) {
   KVS_ASSIGN_OR_RETURN(server::Config config, server::LoadConfig(file, {}));
   KVS_RETURN_IF_ERROR(server::ResolveConfig(server::ThisMachine(), &config));
-  std::printf("%s is good\n", file.c_str());
+  if (json) {
+    std::printf("%s\n", Json{{"file", file}, {"result", "OK"}}.dump().c_str());
+  } else {
+    std::printf("%s is good\n", file.c_str());
+  }
   return absl::OkStatus();
 }
 
-void PrintConfigReference() {
-  std::fputs(server::ConfigReference().c_str(), stdout);
+void PrintConfigReference(bool json) {
+  if (!json) {
+    std::fputs(server::ConfigReference().c_str(), stdout);
+    return;
+  }
+  Json keys = Json::array();
+  for (const server::KeySpec& key : server::ConfigKeys()) {
+    std::string help = key.help;
+    std::replace(help.begin(), help.end(), '\n', ' ');
+    keys.push_back({{"key", key.name},
+                    {"default", key.standard},
+                    {"allowed", server::AllowedText(key)},
+                    {"runtime", key.changeable},
+                    {"help", help}});
+  }
+  std::printf("%s\n", keys.dump().c_str());
 }
 
 absl::Status DumpLog(const std::string& file, bool json) {

@@ -1,14 +1,19 @@
 // kvctl: the operator's tool. Talks RESP to a node's front port: KVSTORED with words, answered by
-// JSON. Exit 0: done; 1: refused or failed, the reason on standard error; CLI11's codes for bad
-// usage.
+// JSON. Exit 0: done; 1: refused or failed; 2: the command line is wrong, nobody was asked. The
+// reason is one line on standard error.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_format.h"
 #include "kvctl/client.h"
 #include "kvctl/files.h"
 #include "kvctl/table.h"
+#include "server/config_text.h"
 #include "server/control_request.h"
 
 namespace {
@@ -16,6 +21,9 @@ namespace {
 using kvstored::kvctl::Client;
 using kvstored::server::ControlRequest;
 using Verb = ControlRequest::Verb;
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
 
 struct Settings {
   Client::Options client;
@@ -30,7 +38,62 @@ int Report(const absl::Status& status) {
     return 0;
   }
   std::fprintf(stderr, "kvctl: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return kExitFailed;
+}
+
+// Operations without facts to tell answer "OK": whoever parses gets an object all the same.
+std::string JsonText(const std::string& reply) {
+  return nlohmann::json::accept(reply) ? reply : nlohmann::json{{"result", reply}}.dump();
+}
+
+// The path to the innermost command that the line named: {kvctl, member, drop}.
+std::vector<const CLI::App*> NamedCommands(const CLI::App& app) {
+  std::vector<const CLI::App*> path = {&app};
+  while (!path.back()->get_subcommands().empty()) {
+    path.push_back(path.back()->get_subcommands().front());
+  }
+  return path;
+}
+
+// What is wrong, without what CLI11 says of "subcommands" and "arguments" when it is a word that
+// nobody knows.
+std::string UsageText(const CLI::App& app, const CLI::App& innermost, const CLI::Error& error) {
+  // By its code: the name of one of them is the command's.
+  const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  if (kind != CLI::ExitCodes::RequiredError && kind != CLI::ExitCodes::ExtrasError) {
+    return error.what();
+  }
+  std::string commands;
+  for (const CLI::App* command : innermost.get_subcommands([](const CLI::App*) { return true; })) {
+    commands += (commands.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty()) {
+    return commands.empty() ? error.what() : "a command is missing; there are: " + commands;
+  }
+  const std::string& word = unknown.front();
+  if (word.rfind('-', 0) == 0) {
+    return absl::StrFormat("unknown option '%s'", word);
+  }
+  return commands.empty() ? absl::StrFormat("'%s' is one word too many", word)
+                          : absl::StrFormat("unknown command '%s'; there are: %s", word, commands);
+}
+
+int ReportUsage(const CLI::App& app, const CLI::Error& error) {
+  const std::vector<const CLI::App*> path = NamedCommands(app);
+  std::string help = "kvctl ";
+  for (size_t i = 1; i < path.size(); ++i) {
+    help += path[i]->get_name() + " ";
+  }
+  std::fprintf(stderr, "kvctl: %s; see %s--help\n", UsageText(app, *path.back(), error).c_str(),
+               help.c_str());
+  return kExitUsage;
+}
+
+// For CLI11: empty, or what is wrong.
+std::string JudgeAddress(const std::string& text) {
+  return kvstored::server::IsHostAndPort(text) ? ""
+                                               : absl::StrFormat("'%s' is not HOST:PORT", text);
 }
 
 int CallNode(const Settings& settings) {
@@ -44,7 +107,8 @@ int CallNode(const Settings& settings) {
   if (!reply.ok()) {
     return Report(reply.status());
   }
-  const std::string text = settings.json ? *reply + "\n" : kvstored::kvctl::HumanText(*reply);
+  const std::string text =
+      settings.json ? JsonText(*reply) + "\n" : kvstored::kvctl::HumanText(*reply);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -74,7 +138,10 @@ void AddNodeCommands(CLI::App* app, Settings* settings) {
 
   CLI::App* demote =
       AddVerb(app, "demote", "Drain, then give up the role of primary", Verb::kDemote, settings);
-  demote->add_option("ADDRESS", request->address, "host:port of the next primary, if it is known");
+  demote
+      ->add_option("ADDRESS", request->address,
+                   "host:port of the next primary's replication port, if it is known")
+      ->check(JudgeAddress);
 
   CLI::App* member = app->add_subcommand("member", "The set of replicas that must acknowledge");
   member->require_subcommand(1);
@@ -91,7 +158,9 @@ void AddNodeCommands(CLI::App* app, Settings* settings) {
   replace->add_option("NEW-MEMBER", request->new_member, "Store id or address")->required();
 
   CLI::App* join = AddVerb(app, "join", "Follow another primary", Verb::kJoin, settings);
-  join->add_option("ADDRESS", request->address, "host:port of its replication port")->required();
+  join->add_option("ADDRESS", request->address, "host:port of its replication port")
+      ->required()
+      ->check(JudgeAddress);
   join->add_flag("--discard-local-data", request->discard_local_data,
                  "Give up what this node holds and take everything from there");
 }
@@ -107,12 +176,12 @@ void AddFileCommands(CLI::App* app, Settings* settings, std::function<int()>* ac
   check->add_option("FILE", settings->file)->required();
   check->callback([=] {
     *action = [=] {
-      return Report(CheckConfig(settings->file));
+      return Report(CheckConfig(settings->file, settings->json));
     };
   });
   config->add_subcommand("reference", "Print every key with its default")->callback([=] {
-    *action = [] {
-      PrintConfigReference();
+    *action = [=] {
+      PrintConfigReference(settings->json);
       return 0;
     };
   });
@@ -157,9 +226,14 @@ int main(int argc, char** argv) {
   app.add_option("--timeout", settings.client.timeout_seconds, "Seconds to wait for the answer")
       ->capture_default_str()
       ->check(CLI::Range(1, 86400));
-  app.add_flag("--json", settings.json, "Print the node's JSON as it is");
+  app.add_flag("--json", settings.json, "Print JSON; errors stay text on standard error");
   AddNodeCommands(&app, &settings);
   AddFileCommands(&app, &settings, &action);
-  CLI11_PARSE(app, argc, argv);
+  try {  // CLI11 throws
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version come this way, too.
+    return error.get_exit_code() == 0 ? app.exit(error) : ReportUsage(app, error);
+  }
   return action();
 }
