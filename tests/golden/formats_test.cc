@@ -56,10 +56,10 @@ record::Record InTxn(std::string_view value) {
 }
 
 void WriteLog(Harness* h) {
-  h->options_.random = [] {
+  h->options.random = [] {
     return 0x1122334455667788;
   };
-  h->options_.spare_segments = 0;
+  h->options.spare_segments = 0;
   h->Create();
   const std::string parts = record::EncodeTxnParts(std::vector<record::TxnPart>{{0, 4}, {1, 2}});
   record::Record end;
@@ -68,16 +68,16 @@ void WriteLog(Harness* h) {
   end.aux = 77;
   end.value = parts;
   h->SubmitValues(0, {"one", "two"});
-  h->log_->Step();
+  h->log->Step();
   h->Submit(0, {InTxn("three"), end}, 2);
   h->Submit(1, {InTxn("four"), end});
   h->SubmitValues(1, {std::string(100, 'x')}, 1);
-  h->log_->Step();
-  ASSERT_TRUE(h->log_->Close().ok());
+  h->log->Step();
+  ASSERT_TRUE(h->log->Close().ok());
 }
 
 void WriteCheckpoint(Harness* h) {
-  auto writer = CheckpointWriter::Begin(&h->device_, "set", kDataSet, 0x99aabbccddeeff00, {1, 2});
+  auto writer = CheckpointWriter::Begin(&h->device, "set", kDataSet, 0x99aabbccddeeff00, {1, 2});
   ASSERT_TRUE(writer.ok()) << writer.status();
   record::Batch slice;
   slice.is_snapshot = true;
@@ -127,9 +127,9 @@ std::map<std::string, std::vector<uint8_t>> WriteAll() {
   Harness h(2, 8 << 10);
   WriteLog(&h);
   WriteCheckpoint(&h);
-  EXPECT_TRUE(SaveMeta(&h.device_, ExampleMeta()).ok());
-  EXPECT_TRUE(SaveManifest(&h.device_, "set", ExampleManifest()).ok());
-  auto files = h.device_.Contents();
+  EXPECT_TRUE(SaveMeta(&h.device, ExampleMeta()).ok());
+  EXPECT_TRUE(SaveManifest(&h.device, "set", ExampleManifest()).ok());
+  auto files = h.device.Contents();
   record::Encode(Example(), &files[kRecord]);
   return files;
 }
@@ -164,7 +164,7 @@ TEST(GoldenTest, RecordReadsBack) {
 
 TEST(GoldenTest, LogReadsBack) {
   Harness h(2, 8 << 10);
-  h.device_.SetContents(kSegment, Frozen(kSegment, 1));
+  h.device.SetContents(kSegment, Frozen(kSegment, 1));
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   const RecoveryResult& result = (*recovery)->result();
@@ -183,8 +183,8 @@ TEST(GoldenTest, LogReadsBack) {
 TEST(GoldenTest, CheckpointReadsBack) {
   for (const uint32_t version : {1U, 2U}) {
     Harness h(2);
-    h.device_.SetContents(kCheckpoint, Frozen(kCheckpoint, version));
-    auto reader = CheckpointReader::OpenNewest(&h.device_, "set", kDataSet);
+    h.device.SetContents(kCheckpoint, Frozen(kCheckpoint, version));
+    auto reader = CheckpointReader::OpenNewest(&h.device, "set", kDataSet);
     ASSERT_TRUE(reader.ok()) << reader.status();
     EXPECT_EQ((*reader)->facts().StartSeqs(), (std::vector<Seq>{1, 2}));
     EXPECT_EQ((*reader)->facts().EndSeqs(), (std::vector<Seq>{3, 2}));
@@ -199,16 +199,16 @@ TEST(GoldenTest, CheckpointReadsBack) {
 
 TEST(GoldenTest, TextsReadBack) {
   Harness h(2);
-  h.device_.SetContents(kMetaName, Frozen(kMetaName, 1));
-  h.device_.SetContents(kManifest, Frozen(kManifest, 1));
-  auto meta = LoadMeta(&h.device_);
+  h.device.SetContents(kMetaName, Frozen(kMetaName, 1));
+  h.device.SetContents(kManifest, Frozen(kManifest, 1));
+  auto meta = LoadMeta(&h.device);
   ASSERT_TRUE(meta.ok()) << meta.status();
   EXPECT_EQ(*meta, ExampleMeta());
-  auto manifest = LoadManifest(&h.device_, "set");
+  auto manifest = LoadManifest(&h.device, "set");
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_EQ(*manifest, ExampleManifest());
-  h.device_.SetContents(kLogFiles, Frozen(kLogFiles, 1));
-  auto files = LoadLogFiles(&h.device_, kLogDirectory);
+  h.device.SetContents(kLogFiles, Frozen(kLogFiles, 1));
+  auto files = LoadLogFiles(&h.device, kLogDirectory);
   ASSERT_TRUE(files.ok()) << files.status();
   EXPECT_EQ(*files, (LogFiles{.newest = 1, .segment_bytes = 8 << 10}));
 }

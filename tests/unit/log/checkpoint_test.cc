@@ -26,7 +26,7 @@ record::Batch Slice(ShardId shard, Seq applied, const std::vector<record::Record
 
 // Two shards; shard s holds 1000 items with seqs 1000 down to 1 (order of a scan is not seq order).
 std::unique_ptr<CheckpointWriter> WriteSample(Harness* h) {
-  auto writer = CheckpointWriter::Begin(&h->device_, kDirectory, kDataSet, 42, {900, 950});
+  auto writer = CheckpointWriter::Begin(&h->device, kDirectory, kDataSet, 42, {900, 950});
   EXPECT_TRUE(writer.ok()) << writer.status();
   for (Seq seq = 1000; seq > 0; --seq) {
     for (ShardId shard = 0; shard < 2; ++shard) {
@@ -60,8 +60,8 @@ TEST(CheckpointTest, RoundTripAfterPublication) {
             absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(writer->Publish({1000, 1001}, {2000, 1001}).ok());
   writer.reset();
-  h.device_.PowerCut();
-  auto reader = CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet);
+  h.device.PowerCut();
+  auto reader = CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet);
   ASSERT_TRUE(reader.ok()) << reader.status();
   ASSERT_NE(*reader, nullptr);
   EXPECT_EQ((*reader)->facts().StartSeqs(), (std::vector<Seq>{900, 950}));
@@ -77,17 +77,17 @@ TEST(CheckpointTest, UnpublishedVanishesAndTheOldOneStays) {
   {
     auto second = WriteSample(&h);
     EXPECT_EQ(second->facts().number, 2u);
-    h.device_.PowerCut();  // before publication; the writer can't clean up
+    h.device.PowerCut();  // before publication; the writer can't clean up
   }
-  auto reader = CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet);
+  auto reader = CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->facts().number, 1u);
-  for (const auto& [name, bytes] : h.device_.Contents()) {
+  for (const auto& [name, bytes] : h.device.Contents()) {
     EXPECT_THAT(name, ::testing::Not(HasSubstr(".tmp")));
   }
   ASSERT_TRUE(WriteSample(&h)->Publish({1000, 1001}, {1000, 1001}).ok());
-  EXPECT_EQ(h.device_.Contents().size(), 1u);  // the older one is gone
-  reader = CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet);
+  EXPECT_EQ(h.device.Contents().size(), 1u);  // the older one is gone
+  reader = CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet);
   ASSERT_TRUE(reader.ok());
   EXPECT_EQ((*reader)->facts().number, 2u);
 }
@@ -96,8 +96,8 @@ TEST(CheckpointTest, PowerCutAtEveryCallLeavesAWholeOne) {
   for (uint64_t cut_at = 0; cut_at < 30; ++cut_at) {
     Harness h(2, 64 << 10, cut_at + 1);
     ASSERT_TRUE(WriteSample(&h)->Publish({1000, 1001}, {1000, 1001}).ok());
-    h.device_.CrashAfter(cut_at);
-    auto writer = CheckpointWriter::Begin(&h.device_, kDirectory, kDataSet, 43, {900, 950});
+    h.device.CrashAfter(cut_at);
+    auto writer = CheckpointWriter::Begin(&h.device, kDirectory, kDataSet, 43, {900, 950});
     if (writer.ok()) {
       absl::Status status = (*writer)->Add(Slice(0, 1000, {Harness::Plain(1, "v")}));
       if (status.ok()) {
@@ -108,8 +108,8 @@ TEST(CheckpointTest, PowerCutAtEveryCallLeavesAWholeOne) {
       }
     }
     writer = absl::UnknownError("gone");
-    h.device_.PowerCut();
-    auto reader = CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet);
+    h.device.PowerCut();
+    auto reader = CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet);
     ASSERT_TRUE(reader.ok()) << cut_at << ": " << reader.status();
     ASSERT_NE(*reader, nullptr);
     MemorySink sink(2);
@@ -120,25 +120,25 @@ TEST(CheckpointTest, PowerCutAtEveryCallLeavesAWholeOne) {
 
 TEST(CheckpointTest, FullDiskLeavesNothing) {
   Harness h(2);
-  h.device_.SetCapacity(100 << 10);
-  auto writer = CheckpointWriter::Begin(&h.device_, kDirectory, kDataSet, 42, {0, 0});
+  h.device.SetCapacity(100 << 10);
+  auto writer = CheckpointWriter::Begin(&h.device, kDirectory, kDataSet, 42, {0, 0});
   ASSERT_TRUE(writer.ok());
   absl::Status status;
   std::string value(1000, '\0');
   for (Seq seq = 1; status.ok() && seq < 10000; ++seq) {
     for (char& byte : value) {
-      byte = static_cast<char>(h.random_.Next());  // blocks that stay as they are
+      byte = static_cast<char>(h.random.Next());  // blocks that stay as they are
     }
     status = (*writer)->Add(Slice(0, 1, {Harness::Plain(1, value)}));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   *writer = nullptr;
-  EXPECT_TRUE(h.device_.Contents().empty());
+  EXPECT_TRUE(h.device.Contents().empty());
 }
 
 TEST(CheckpointTest, EveryFlippedByteIsHarmlessOrNamed) {
   Harness h(1);
-  auto writer = CheckpointWriter::Begin(&h.device_, kDirectory, kDataSet, 42, {0});
+  auto writer = CheckpointWriter::Begin(&h.device, kDirectory, kDataSet, 42, {0});
   ASSERT_TRUE(writer.ok());
   for (Seq seq = 1; seq <= 10; ++seq) {
     ASSERT_TRUE((*writer)->Add(Slice(0, 10, {Harness::Plain(seq, "value")})).ok());
@@ -146,11 +146,11 @@ TEST(CheckpointTest, EveryFlippedByteIsHarmlessOrNamed) {
   ASSERT_TRUE((*writer)->Finish({10}, 1).ok());
   ASSERT_TRUE((*writer)->Publish({10}, {10}).ok());
   const std::string name = "set/0000000001.ckpt";
-  const size_t size_bytes = h.device_.Contents()[name].size();
+  const size_t size_bytes = h.device.Contents()[name].size();
   size_t harmless = 0;
   for (uint64_t offset = 0; offset < size_bytes; ++offset) {
-    h.device_.FlipBit(name, offset, static_cast<uint32_t>(offset % 8));
-    auto reader = CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet);
+    h.device.FlipBit(name, offset, static_cast<uint32_t>(offset % 8));
+    auto reader = CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet);
     MemorySink sink(1);
     const absl::Status status = reader.ok() ? (*reader)->Replay(1, &sink) : reader.status();
     if (status.ok()) {
@@ -160,20 +160,20 @@ TEST(CheckpointTest, EveryFlippedByteIsHarmlessOrNamed) {
       ASSERT_TRUE(IsDamage(status)) << status;
       ASSERT_THAT(std::string(status.message()), HasSubstr(name));
     }
-    h.device_.FlipBit(name, offset, static_cast<uint32_t>(offset % 8));
+    h.device.FlipBit(name, offset, static_cast<uint32_t>(offset % 8));
   }
   EXPECT_LT(harmless, 64u);  // a block's padding
   // Cut short at any length.
-  const std::vector<uint8_t> whole = h.device_.Contents()[name];
+  const std::vector<uint8_t> whole = h.device.Contents()[name];
   for (size_t keep = 0; keep < size_bytes; keep += 61) {
-    h.device_.SetContents(name, {whole.begin(), whole.begin() + static_cast<ptrdiff_t>(keep)});
-    EXPECT_TRUE(IsDamage(CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet).status()));
+    h.device.SetContents(name, {whole.begin(), whole.begin() + static_cast<ptrdiff_t>(keep)});
+    EXPECT_TRUE(IsDamage(CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet).status()));
   }
   // What cannot be read is not damaged.
-  h.device_.SetContents(name, whole);
+  h.device.SetContents(name, whole);
   for (uint64_t read = 0; read < 3; ++read) {
-    h.device_.FailReadAfter(read);
-    auto reader = CheckpointReader::OpenNewest(&h.device_, kDirectory, kDataSet);
+    h.device.FailReadAfter(read);
+    auto reader = CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet);
     MemorySink sink(1);
     const absl::Status status = reader.ok() ? (*reader)->Replay(1, &sink) : reader.status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << read;
@@ -186,7 +186,7 @@ TEST(CheckpointTest, ForeignDataSetIsRefused) {
   ASSERT_TRUE(WriteSample(&h)->Publish({1000, 1001}, {1000, 1001}).ok());
   Id128 other = kDataSet;
   other.bytes[3] = 99;
-  EXPECT_EQ(CheckpointReader::OpenNewest(&h.device_, kDirectory, other).status().code(),
+  EXPECT_EQ(CheckpointReader::OpenNewest(&h.device, kDirectory, other).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 

@@ -24,11 +24,11 @@ void FillSegments(Harness* h) {
   h->Create();
   for (int i = 0; i < 36; ++i) {
     h->SubmitRandom(60);
-    h->log_->Step();
+    h->log->Step();
   }
-  ASSERT_TRUE(h->log_->Close().ok());
-  ASSERT_GE(h->log_->segments().Count(), 2u);
-  h->log_.reset();
+  ASSERT_TRUE(h->log->Close().ok());
+  ASSERT_GE(h->log->segments().Count(), 2u);
+  h->log.reset();
 }
 
 absl::Status ReadBack(Harness* h) {
@@ -40,13 +40,13 @@ TEST(DamageMark, AFlippedBitOfTheLogHasIt) {
   Harness h(2, 8 << 10);
   FillSegments(&h);
   int found = 0;
-  for (const auto& [name, bytes] : h.device_.Contents()) {
+  for (const auto& [name, bytes] : h.device.Contents()) {
     for (uint64_t offset = 0; offset < bytes.size(); offset += 7) {
-      h.device_.FlipBit(name, offset, 3);
+      h.device.FlipBit(name, offset, 3);
       const absl::Status status = ReadBack(&h);
       EXPECT_EQ(IsDamage(status), !status.ok()) << status;
       found += status.ok() ? 0 : 1;
-      h.device_.FlipBit(name, offset, 3);
+      h.device.FlipBit(name, offset, 3);
     }
   }
   EXPECT_GT(found, 100);
@@ -57,9 +57,9 @@ TEST(DamageMark, AReadThatFailsHasItNever) {
   FillSegments(&h);
   int failed = 0;
   for (uint64_t read = 0;; ++read) {
-    h.device_.FailReadAfter(read);
+    h.device.FailReadAfter(read);
     const absl::Status status = ReadBack(&h);
-    h.device_.Disarm();
+    h.device.Disarm();
     if (status.ok()) {
       break;
     }
@@ -73,7 +73,7 @@ TEST(DamageMark, AReadThatFailsHasItNever) {
 TEST(DamageMark, MissingRecordsHaveIt) {
   Harness h(2, 8 << 10);
   FillSegments(&h);
-  ASSERT_TRUE(h.device_.Remove(SegmentName(kLogDirectory, 1)).ok());
+  ASSERT_TRUE(h.device.Remove(SegmentName(kLogDirectory, 1)).ok());
   const absl::Status status = ReadBack(&h);
   EXPECT_TRUE(IsDamage(status)) << status;
 }

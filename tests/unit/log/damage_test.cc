@@ -19,7 +19,7 @@ size_t RecordCount(const Recovery& recovery) {
 
 size_t SubmittedCount(const Harness& h) {
   size_t count = 0;
-  for (const auto& values : h.submitted_) {
+  for (const auto& values : h.submitted) {
     count += values.size();
   }
   return count;
@@ -28,7 +28,7 @@ size_t SubmittedCount(const Harness& h) {
 void Fill(Harness* h, int rounds) {
   for (int i = 0; i < rounds; ++i) {
     h->SubmitRandom(60);
-    h->log_->Step();
+    h->log->Step();
   }
 }
 
@@ -37,19 +37,19 @@ TEST(DamageTest, TornAtEveryByteOfTheTail) {
   h.Create();
   Fill(&h, 12);
   const size_t confirmed = SubmittedCount(h);
-  ASSERT_EQ(h.log_->segments().Count(), 1u);
-  const uint64_t confirmed_end = h.log_->segments().TotalBytes();
-  h.log_->SetSync(LogSync::kOff, 0);
+  ASSERT_EQ(h.log->segments().Count(), 1u);
+  const uint64_t confirmed_end = h.log->segments().TotalBytes();
+  h.log->SetSync(LogSync::kOff, 0);
   Fill(&h, 6);
-  const uint64_t end = h.log_->segments().TotalBytes();
-  h.log_.reset();
+  const uint64_t end = h.log->segments().TotalBytes();
+  h.log.reset();
   const std::string name = SegmentName(kLogDirectory, 1);
-  const std::vector<uint8_t> whole = h.device_.Contents()[name];
+  const std::vector<uint8_t> whole = h.device.Contents()[name];
   size_t last = 0;
   for (uint64_t cut = confirmed_end; cut <= end; ++cut) {
     std::vector<uint8_t> torn = whole;
     std::fill(torn.begin() + static_cast<ptrdiff_t>(cut), torn.end(), uint8_t{0});
-    h.device_.SetContents(name, torn);
+    h.device.SetContents(name, torn);
     auto recovery = h.Scan();
     ASSERT_TRUE(recovery.ok()) << "cut at " << cut << ": " << recovery.status();
     h.ExpectPrefix(recovery->get());
@@ -64,13 +64,13 @@ TEST(DamageTest, TornTailGoesOnAndStaysCut) {
   Harness h(2, 16 << 10);
   h.Create();
   Fill(&h, 5);
-  h.log_->SetSync(LogSync::kOff, 0);
-  const uint64_t confirmed_end = h.log_->segments().TotalBytes();
+  h.log->SetSync(LogSync::kOff, 0);
+  const uint64_t confirmed_end = h.log->segments().TotalBytes();
   Fill(&h, 4);
   const std::string name = SegmentName(kLogDirectory, 1);
-  h.log_.reset();
-  h.device_.ProcessCrash();
-  h.device_.FlipBit(name, confirmed_end + kFrameHeaderBytes + 3, 1);  // first unconfirmed frame
+  h.log.reset();
+  h.device.ProcessCrash();
+  h.device.FlipBit(name, confirmed_end + kFrameHeaderBytes + 3, 1);  // first unconfirmed frame
   {
     auto recovery = h.Scan();
     ASSERT_TRUE(recovery.ok()) << recovery.status();
@@ -80,9 +80,9 @@ TEST(DamageTest, TornTailGoesOnAndStaysCut) {
   }
   h.Reopen();
   Fill(&h, 5);
-  h.log_.reset();
+  h.log.reset();
   // The frames beyond the cut are still in the file, some of them whole: they must not come back.
-  h.device_.FlipBit(name, confirmed_end + kFrameHeaderBytes + 3, 1);
+  h.device.FlipBit(name, confirmed_end + kFrameHeaderBytes + 3, 1);
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   h.ExpectPrefix(recovery->get());
@@ -94,18 +94,18 @@ TEST(DamageTest, EveryFlippedByteOfAClosedLogIsHarmlessOrNamed) {
   Harness h(2, 8 << 10);
   h.Create();
   Fill(&h, 36);
-  ASSERT_TRUE(h.log_->Close().ok());
-  ASSERT_GE(h.log_->segments().Count(), 2u);
-  h.log_.reset();
+  ASSERT_TRUE(h.log->Close().ok());
+  ASSERT_GE(h.log->segments().Count(), 2u);
+  h.log.reset();
   size_t harmless = 0;
   size_t named = 0;
-  for (const auto& [name, bytes] : h.device_.Contents()) {
+  for (const auto& [name, bytes] : h.device.Contents()) {
     if (ParseSegmentName(name.substr(name.rfind('/') + 1)) == 0) {
       continue;  // the notes about them: meta_test.cc
     }
     for (uint64_t offset = 0; offset < bytes.size(); ++offset) {
-      const auto bit = static_cast<uint32_t>(h.random_.Below(8));
-      h.device_.FlipBit(name, offset, bit);
+      const auto bit = static_cast<uint32_t>(h.random.Below(8));
+      h.device.FlipBit(name, offset, bit);
       auto recovery = h.Scan();
       if (recovery.ok()) {
         ++harmless;
@@ -122,7 +122,7 @@ TEST(DamageTest, EveryFlippedByteOfAClosedLogIsHarmlessOrNamed) {
         ASSERT_THAT(text, HasSubstr("shard"));
         ASSERT_THAT(text, HasSubstr("restore the file"));
       }
-      h.device_.FlipBit(name, offset, bit);
+      h.device.FlipBit(name, offset, bit);
     }
   }
   EXPECT_GT(named, 5000u);
@@ -136,12 +136,12 @@ TEST(DamageTest, EveryFlippedByteAfterACrashLosesAtMostTheLastFrame) {
   Fill(&h, 20);
   const size_t proven = SubmittedCount(h);
   Fill(&h, 1);
-  h.log_.reset();
+  h.log.reset();
   const std::string name = SegmentName(kLogDirectory, 1);
-  const size_t size_bytes = h.device_.Contents()[name].size();
+  const size_t size_bytes = h.device.Contents()[name].size();
   for (uint64_t offset = 0; offset < size_bytes; ++offset) {
-    const auto bit = static_cast<uint32_t>(h.random_.Below(8));
-    h.device_.FlipBit(name, offset, bit);
+    const auto bit = static_cast<uint32_t>(h.random.Below(8));
+    h.device.FlipBit(name, offset, bit);
     auto recovery = h.Scan();
     if (recovery.ok()) {
       ASSERT_GE(RecordCount(**recovery), proven) << offset;
@@ -150,7 +150,7 @@ TEST(DamageTest, EveryFlippedByteAfterACrashLosesAtMostTheLastFrame) {
       ASSERT_EQ(recovery.status().code(), absl::StatusCode::kDataLoss);
       ASSERT_THAT(std::string(recovery.status().message()), HasSubstr(name));
     }
-    h.device_.FlipBit(name, offset, bit);
+    h.device.FlipBit(name, offset, bit);
   }
 }
 
@@ -158,22 +158,22 @@ TEST(DamageTest, TruncatedFilesAreNamed) {
   Harness h(1, 8 << 10);
   h.Create();
   Fill(&h, 40);
-  ASSERT_GE(h.log_->segments().Count(), 3u);
-  h.log_.reset();
+  ASSERT_GE(h.log->segments().Count(), 3u);
+  h.log.reset();
   const std::string name = SegmentName(kLogDirectory, 1);
-  const std::vector<uint8_t> whole = h.device_.Contents()[name];
+  const std::vector<uint8_t> whole = h.device.Contents()[name];
   for (const size_t keep : {size_t{0}, size_t{100}, size_t{4096}, size_t{5000}}) {
-    h.device_.SetContents(name, {whole.begin(), whole.begin() + static_cast<ptrdiff_t>(keep)});
+    h.device.SetContents(name, {whole.begin(), whole.begin() + static_cast<ptrdiff_t>(keep)});
     const absl::Status status = h.Scan().status();
     ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << keep;
     EXPECT_THAT(std::string(status.message()), HasSubstr(name)) << keep;
   }
-  h.device_.SetContents(name, whole);
+  h.device.SetContents(name, whole);
   ASSERT_TRUE(h.Scan().ok());
   // The newest, too, was made in its full size: what is missing of it was no crash's.
   std::string newest;
   std::vector<uint8_t> bytes;
-  for (const auto& [each, contents] : h.device_.Contents()) {
+  for (const auto& [each, contents] : h.device.Contents()) {
     SegmentHeader header;
     if (contents.size() >= kSegmentHeaderBytes &&
         DecodeSegmentHeader(std::span(contents).first<kSegmentHeaderBytes>(), &header) ==
@@ -183,7 +183,7 @@ TEST(DamageTest, TruncatedFilesAreNamed) {
     }
   }
   bytes.resize(bytes.size() - 64);
-  h.device_.SetContents(newest, bytes);
+  h.device.SetContents(newest, bytes);
   const absl::Status status = h.Scan().status();
   ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr(newest + ": damaged"));
@@ -196,12 +196,12 @@ TEST(DamageTest, DeletedAndEmptiedNewestSegmentsAreNamed) {
   Harness h(1, 8 << 10);
   h.Create();
   Fill(&h, 40);
-  while (h.log_->NeedsSegment()) {
-    ASSERT_TRUE(h.log_->PrepareSegment().ok());
+  while (h.log->NeedsSegment()) {
+    ASSERT_TRUE(h.log->PrepareSegment().ok());
   }
-  h.log_.reset();
+  h.log.reset();
   ASSERT_TRUE(h.Scan().ok());
-  const auto whole = h.device_.Contents();
+  const auto whole = h.device.Contents();
   std::vector<std::string> names;
   uint64_t newest_begun = 0;
   for (const auto& [name, contents] : whole) {
@@ -225,19 +225,19 @@ TEST(DamageTest, DeletedAndEmptiedNewestSegmentsAreNamed) {
   // All from the newest one that was begun, and then those before it, one by one.
   for (size_t keep = newest_begun; keep-- > 0;) {
     for (size_t i = keep; i < names.size(); ++i) {
-      ASSERT_TRUE(h.device_.Remove(names[i]).ok());
+      ASSERT_TRUE(h.device.Remove(names[i]).ok());
     }
     expect_named(keep + 1, " is absent");
   }
   for (const std::string& name : names) {
-    h.device_.SetContents(name, whole.at(name));
+    h.device.SetContents(name, whole.at(name));
   }
   ASSERT_TRUE(h.Scan().ok());
   // The newest alone, and as an empty file.
   const std::string newest = SegmentName(kLogDirectory, newest_begun);
-  ASSERT_TRUE(h.device_.Remove(newest).ok());
+  ASSERT_TRUE(h.device.Remove(newest).ok());
   expect_named(newest_begun, " is absent");
-  h.device_.SetContents(newest, {});
+  h.device.SetContents(newest, {});
   expect_named(newest_begun, " is cut short");
 }
 
@@ -247,16 +247,16 @@ TEST(DamageTest, AnotherSegmentSizeMakesNoFileMissed) {
     Harness h(1, 16 << 10, cut_at + 1);
     h.Create();
     Fill(&h, 10);
-    h.log_.reset();
-    h.options_.segment_bytes = 8 << 10;
+    h.log.reset();
+    h.options.segment_bytes = 8 << 10;
     auto recovery = h.Scan();
     ASSERT_TRUE(recovery.ok()) << recovery.status();
-    h.device_.CrashAfter(cut_at);
-    (void)Log::Open(h.options_, (*recovery)->TakeTail());
-    h.device_.PowerCut();
+    h.device.CrashAfter(cut_at);
+    (void)Log::Open(h.options, (*recovery)->TakeTail());
+    h.device.PowerCut();
     h.Reopen();
     Fill(&h, 10);
-    h.device_.PowerCut();
+    h.device.PowerCut();
     h.Reopen();
   }
 }
@@ -265,59 +265,59 @@ TEST(DamageTest, AnotherSegmentSizeMakesNoFileMissed) {
 TEST(DamageTest, PowerCutAtEveryCall) {
   for (uint64_t cut_at = 0; cut_at < 160; ++cut_at) {
     Harness h(2, 8 << 10, /*seed=*/cut_at + 1);
-    h.options_.retain_bytes = 0;
+    h.options.retain_bytes = 0;
     h.Create();
     std::vector<Seq> kept(2);
-    h.device_.CrashAfter(cut_at);
-    for (int i = 0; i < 60 && !h.device_.crashed(); ++i) {
+    h.device.CrashAfter(cut_at);
+    for (int i = 0; i < 60 && !h.device.crashed(); ++i) {
       h.SubmitRandom(300);
-      h.log_->Step();
-      if (i % 8 == 7 && !h.device_.crashed()) {
-        kept = h.marks_.persisted;
-        h.log_->Retain(kept);
+      h.log->Step();
+      if (i % 8 == 7 && !h.device.crashed()) {
+        kept = h.marks.persisted;
+        h.log->Retain(kept);
       }
-      while (!h.device_.crashed() && h.log_->NeedsSegment()) {
-        (void)h.log_->PrepareSegment();
+      while (!h.device.crashed() && h.log->NeedsSegment()) {
+        (void)h.log->PrepareSegment();
       }
     }
-    h.log_.reset();
-    h.device_.PowerCut();
+    h.log.reset();
+    h.device.PowerCut();
     RecoveryOptions options = h.ScanOptions();
     options.needed_from = kept;
     auto recovery = Recovery::Scan(options);
     ASSERT_TRUE(recovery.ok()) << "cut at call " << cut_at << ": " << recovery.status();
     h.ExpectPrefix(recovery->get());
     for (uint32_t s = 0; s < 2; ++s) {
-      ASSERT_GE((*recovery)->result().shards[s].last_seq, h.marks_.persisted[s]) << cut_at;
-      h.submitted_[s].resize(static_cast<size_t>((*recovery)->result().shards[s].last_seq));
+      ASSERT_GE((*recovery)->result().shards[s].last_seq, h.marks.persisted[s]) << cut_at;
+      h.submitted[s].resize(static_cast<size_t>((*recovery)->result().shards[s].last_seq));
     }
-    auto log = Log::Open(h.options_, (*recovery)->TakeTail());
+    auto log = Log::Open(h.options, (*recovery)->TakeTail());
     ASSERT_TRUE(log.ok()) << log.status();
-    h.log_ = *std::move(log);
+    h.log = *std::move(log);
     h.SubmitRandom();
-    h.log_->Step();
-    h.log_.reset();
-    h.device_.PowerCut();
+    h.log->Step();
+    h.log.reset();
+    h.device.PowerCut();
     recovery = Recovery::Scan(options);
     ASSERT_TRUE(recovery.ok()) << recovery.status();
     h.ExpectPrefix(recovery->get());
-    EXPECT_EQ((*recovery)->result().shards[0].last_seq, h.submitted_[0].size());
-    EXPECT_EQ((*recovery)->result().shards[1].last_seq, h.submitted_[1].size());
+    EXPECT_EQ((*recovery)->result().shards[0].last_seq, h.submitted[0].size());
+    EXPECT_EQ((*recovery)->result().shards[1].last_seq, h.submitted[1].size());
   }
 }
 
 TEST(DamageTest, CreateCrashedMidwayStartsAfresh) {
   for (uint64_t cut_at = 0; cut_at < 20; ++cut_at) {
     Harness h(1, 8 << 10, cut_at + 1);
-    h.device_.CrashAfter(cut_at);
-    (void)Log::Create(h.options_, {0});
-    h.device_.PowerCut();
+    h.device.CrashAfter(cut_at);
+    (void)Log::Create(h.options, {0});
+    h.device.PowerCut();
     h.Reopen();
     h.SubmitValues(0, {"first"});
-    h.log_->Step();
-    h.device_.PowerCut();
+    h.log->Step();
+    h.device.PowerCut();
     h.Reopen();
-    EXPECT_EQ(h.submitted_[0].size(), 1u);
+    EXPECT_EQ(h.submitted[0].size(), 1u);
   }
 }
 

@@ -17,14 +17,14 @@ struct Output {
 
 Output Dump(Harness* h, const std::string& name, DumpFormat format) {
   Output output;
-  output.status = DumpFile(&h->device_, name, format,
+  output.status = DumpFile(&h->device, name, format,
                            [&output](std::string_view line) { output.lines.emplace_back(line); });
   return output;
 }
 
 Output Verify(Harness* h, const std::string& name) {
   Output output;
-  output.status = VerifyFile(&h->device_, name, DumpFormat::kText,
+  output.status = VerifyFile(&h->device, name, DumpFormat::kText,
                              [&output](std::string_view line) { output.lines.emplace_back(line); });
   return output;
 }
@@ -34,7 +34,7 @@ TEST(DumpTest, SegmentFrameByFrame) {
   h.Create();
   h.SubmitValues(1, {"a", "b"}, 0);
   h.SubmitValues(0, {"c"}, 0);
-  h.log_->Step();
+  h.log->Step();
   const std::string name = SegmentName(kLogDirectory, 1);
   const Output text = Dump(&h, name, DumpFormat::kText);
   ASSERT_TRUE(text.status.ok()) << text.status;
@@ -54,22 +54,22 @@ TEST(DumpTest, DamageAndTornTailAreTold) {
   h.Create();
   for (int i = 0; i < 3; ++i) {
     h.SubmitValues(0, {"value"});
-    h.log_->Step();
+    h.log->Step();
   }
   const std::string name = SegmentName(kLogDirectory, 1);
-  h.device_.FlipBit(name, 4096 + 64 + 5, 0);
+  h.device.FlipBit(name, 4096 + 64 + 5, 0);
   Output output = Verify(&h, name);
   EXPECT_EQ(output.status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(output.lines[0], HasSubstr("frames=3 bad_frames=1 records=2"));
   EXPECT_THAT(output.lines[0], HasSubstr("state=\"damaged\""));
-  h.device_.FlipBit(name, 4096 + 64 + 5, 0);
-  h.device_.FlipBit(name, 4096 + 5, 0);  // a frame's header: goes on behind it
+  h.device.FlipBit(name, 4096 + 64 + 5, 0);
+  h.device.FlipBit(name, 4096 + 5, 0);  // a frame's header: goes on behind it
   output = Dump(&h, name, DumpFormat::kText);
   EXPECT_EQ(output.status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(output.lines[1], HasSubstr("bad offset=4096 next_frame="));
-  h.device_.FlipBit(name, 4096 + 5, 0);
+  h.device.FlipBit(name, 4096 + 5, 0);
   const uint64_t frame = FrameBytes(record::EncodedBytes(3, 5));
-  h.device_.FlipBit(name, 4096 + 2 * frame + 64 + 5, 0);  // the last one
+  h.device.FlipBit(name, 4096 + 2 * frame + 64 + 5, 0);  // the last one
   output = Verify(&h, name);
   EXPECT_TRUE(output.status.ok()) << output.status;
   EXPECT_THAT(output.lines[0], HasSubstr("state=\"torn\""));
@@ -79,16 +79,16 @@ TEST(DumpTest, SparesAndGarbage) {
   Harness h(1);
   h.Create();
   EXPECT_THAT(Verify(&h, SegmentName(kLogDirectory, 2)).lines[0], HasSubstr("unused"));
-  h.device_.SetContents("junk", std::vector<uint8_t>(20000, 7));
+  h.device.SetContents("junk", std::vector<uint8_t>(20000, 7));
   EXPECT_EQ(Verify(&h, "junk").status.code(), absl::StatusCode::kDataLoss);
-  h.device_.SetContents("short", std::vector<uint8_t>(10, 7));
+  h.device.SetContents("short", std::vector<uint8_t>(10, 7));
   EXPECT_EQ(Verify(&h, "short").status.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(Verify(&h, "absent").status.code(), absl::StatusCode::kNotFound);
 }
 
 TEST(DumpTest, Checkpoint) {
   Harness h(1);
-  auto writer = CheckpointWriter::Begin(&h.device_, "set", kDataSet, 42, {5});
+  auto writer = CheckpointWriter::Begin(&h.device, "set", kDataSet, 42, {5});
   ASSERT_TRUE(writer.ok());
   record::Batch slice;
   slice.is_snapshot = true;
@@ -105,7 +105,7 @@ TEST(DumpTest, Checkpoint) {
     ASSERT_TRUE(output.status.ok()) << output.status;
     ASSERT_EQ(output.lines.size(), 4u);  // checkpoint, block, record, summary
   }
-  h.device_.FlipBit(name, kCheckpointHeaderBytes + 70, 1);
+  h.device.FlipBit(name, kCheckpointHeaderBytes + 70, 1);
   EXPECT_EQ(Verify(&h, name).status.code(), absl::StatusCode::kDataLoss);
 }
 

@@ -73,43 +73,43 @@ class MemorySink : public RecoverySink {
 // One log, its device, and what was submitted to it.
 class Harness {
  public:
-  explicit Harness(uint32_t shard_count, uint64_t segment_bytes = 64 << 10, uint64_t seed = 1)
-      : shard_count_(shard_count), random_(seed), device_(seed), marks_(shard_count) {
-    options_.device = &device_;
-    options_.directory = kLogDirectory;
-    options_.shard_count = shard_count;
-    options_.data_set = kDataSet;
-    options_.segment_bytes = segment_bytes;
-    options_.clock = &clock_;
-    options_.random = [this] {
-      return random_.Next();
+  explicit Harness(uint32_t shards, uint64_t segment_bytes = 64 << 10, uint64_t seed = 1)
+      : shard_count(shards), random(seed), device(seed), marks(shards) {
+    options.device = &device;
+    options.directory = kLogDirectory;
+    options.shard_count = shards;
+    options.data_set = kDataSet;
+    options.segment_bytes = segment_bytes;
+    options.clock = &clock;
+    options.random = [this] {
+      return random.Next();
     };
-    options_.listener = &marks_;
-    submitted_.resize(shard_count);
-    EXPECT_TRUE(device_.MakeDirectory("set").ok());
-    EXPECT_TRUE(device_.MakeDirectory(kLogDirectory).ok());
+    options.listener = &marks;
+    submitted.resize(shards);
+    EXPECT_TRUE(device.MakeDirectory("set").ok());
+    EXPECT_TRUE(device.MakeDirectory(kLogDirectory).ok());
   }
 
   void Create() {
-    auto log = Log::Create(options_, std::vector<Seq>(shard_count_));
-    ASSERT_TRUE(log.ok()) << log.status();
-    log_ = *std::move(log);
+    auto created = Log::Create(options, std::vector<Seq>(shard_count));
+    ASSERT_TRUE(created.ok()) << created.status();
+    log = *std::move(created);
   }
 
   RecoveryOptions ScanOptions() {
-    RecoveryOptions options;
-    options.device = &device_;
-    options.directory = kLogDirectory;
-    options.shard_count = shard_count_;
-    options.data_set = kDataSet;
-    return options;
+    RecoveryOptions scan;
+    scan.device = &device;
+    scan.directory = kLogDirectory;
+    scan.shard_count = shard_count;
+    scan.data_set = kDataSet;
+    return scan;
   }
   absl::StatusOr<std::unique_ptr<Recovery>> Scan() {
     return Recovery::Scan(ScanOptions());
   }
   // Everything that exists, in order per shard.
   absl::StatusOr<MemorySink> ReadAll(Recovery* recovery) {
-    MemorySink sink(shard_count_);
+    MemorySink sink(shard_count);
     std::vector<Seq> from;
     std::vector<Seq> to;
     for (const RecoveredShard& shard : recovery->result().shards) {
@@ -121,28 +121,28 @@ class Harness {
   }
   // Scans, checks that what is there is an exact prefix of what was submitted, and goes on with it.
   void Reopen() {
-    log_.reset();
+    log.reset();
     auto recovery = Scan();
     ASSERT_TRUE(recovery.ok()) << recovery.status();
     ExpectPrefix(recovery->get());
-    for (uint32_t s = 0; s < shard_count_; ++s) {
-      submitted_[s].resize(static_cast<size_t>((*recovery)->result().shards[s].last_seq));
+    for (uint32_t s = 0; s < shard_count; ++s) {
+      submitted[s].resize(static_cast<size_t>((*recovery)->result().shards[s].last_seq));
     }
-    auto log = Log::Open(options_, (*recovery)->TakeTail());
-    ASSERT_TRUE(log.ok()) << log.status();
-    log_ = *std::move(log);
+    auto opened = Log::Open(options, (*recovery)->TakeTail());
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    log = *std::move(opened);
   }
   void ExpectPrefix(Recovery* recovery) {
     auto sink = ReadAll(recovery);
     ASSERT_TRUE(sink.ok()) << sink.status();
-    for (uint32_t s = 0; s < shard_count_; ++s) {
+    for (uint32_t s = 0; s < shard_count; ++s) {
       const auto& got = sink->records[s];
       const Seq start = recovery->result().shards[s].start_seq;
       ASSERT_EQ(got.size(), recovery->result().shards[s].last_seq - start);
-      ASSERT_LE(start + got.size(), submitted_[s].size());
+      ASSERT_LE(start + got.size(), submitted[s].size());
       for (size_t i = 0; i < got.size(); ++i) {
         ASSERT_EQ(got[i].first, start + i + 1);
-        ASSERT_EQ(got[i].second, submitted_[s][static_cast<size_t>(start) + i]);
+        ASSERT_EQ(got[i].second, submitted[s][static_cast<size_t>(start) + i]);
       }
     }
   }
@@ -159,15 +159,15 @@ class Harness {
   void Submit(ShardId shard, std::vector<record::Record> records, Seq committed = 0) {
     auto batch = std::make_shared<record::Batch>();
     batch->shard = shard;
-    batch->first_seq = submitted_[shard].size() + 1;
+    batch->first_seq = submitted[shard].size() + 1;
     batch->committed = committed;
     for (record::Record& record : records) {
-      record.seq = submitted_[shard].size() + 1;
-      submitted_[shard].push_back(std::string(record.value));
+      record.seq = submitted[shard].size() + 1;
+      submitted[shard].push_back(std::string(record.value));
       record::Encode(record, &batch->bytes);
     }
-    batch->last_seq = submitted_[shard].size();
-    log_->Submit(std::move(batch));
+    batch->last_seq = submitted[shard].size();
+    log->Submit(std::move(batch));
   }
   void SubmitValues(ShardId shard, const std::vector<std::string>& values, Seq committed = 0) {
     std::vector<record::Record> records;
@@ -179,24 +179,24 @@ class Harness {
   }
   // A batch of 1 to 4 records of random length for a random shard.
   void SubmitRandom(size_t value_bytes_max = 200) {
-    const auto shard = static_cast<ShardId>(random_.Below(shard_count_));
+    const auto shard = static_cast<ShardId>(random.Below(shard_count));
     std::vector<std::string> values;
-    for (uint64_t n = 1 + random_.Below(4); n > 0; --n) {
+    for (uint64_t n = 1 + random.Below(4); n > 0; --n) {
       values.push_back(
-          absl::StrFormat("%d/%d/", shard, submitted_[shard].size() + values.size()) +
-          std::string(random_.Below(value_bytes_max), static_cast<char>('a' + random_.Below(26))));
+          absl::StrFormat("%d/%d/", shard, submitted[shard].size() + values.size()) +
+          std::string(random.Below(value_bytes_max), static_cast<char>('a' + random.Below(26))));
     }
     SubmitValues(shard, values);
   }
 
-  uint32_t shard_count_;
-  base::Random random_;
-  sim::SimNvmDevice device_;
-  StillClock clock_;
-  Watermarks marks_;
-  LogOptions options_;
-  std::unique_ptr<Log> log_;
-  std::vector<std::vector<std::string>> submitted_;  // per shard: value of seq i + 1
+  uint32_t shard_count;
+  base::Random random;
+  sim::SimNvmDevice device;
+  StillClock clock;
+  Watermarks marks;
+  LogOptions options;
+  std::unique_ptr<Log> log;
+  std::vector<std::vector<std::string>> submitted;  // per shard: value of seq i + 1
 };
 
 }  // namespace kvstored::log

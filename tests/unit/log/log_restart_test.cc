@@ -19,18 +19,18 @@ TEST(LogRestartTest, AnIdleLogNotesWhatIsCommitted) {
   h.Create();
   h.SubmitValues(0, {"a", "b"});
   h.SubmitValues(1, {"c"});
-  h.log_->Step();
-  h.log_->NoteCommitted(0, 2);
-  h.log_->Step();
-  const auto before = h.device_.counters();
-  EXPECT_FALSE(h.log_->Step());
-  h.clock_.now_us += 100'000;
-  EXPECT_TRUE(h.log_->Step());
-  EXPECT_EQ(h.device_.counters().writes - before.writes, 1u);
-  EXPECT_EQ(h.device_.counters().persists - before.persists, 1u);
-  h.clock_.now_us += 100'000;
-  EXPECT_FALSE(h.log_->Step()) << "once is enough";
-  h.device_.PowerCut();
+  h.log->Step();
+  h.log->NoteCommitted(0, 2);
+  h.log->Step();
+  const auto before = h.device.counters();
+  EXPECT_FALSE(h.log->Step());
+  h.clock.now_us += 100'000;
+  EXPECT_TRUE(h.log->Step());
+  EXPECT_EQ(h.device.counters().writes - before.writes, 1u);
+  EXPECT_EQ(h.device.counters().persists - before.persists, 1u);
+  h.clock.now_us += 100'000;
+  EXPECT_FALSE(h.log->Step()) << "once is enough";
+  h.device.PowerCut();
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   EXPECT_EQ((*recovery)->result().shards[0].committed, 2u);
@@ -43,11 +43,11 @@ TEST(LogRestartTest, AnOrderlyEndNotesWhatIsCommittedInEveryShard) {
   h.Create();
   h.SubmitValues(0, {"a", "b"});
   h.SubmitValues(1, {"c"});
-  h.log_->Step();
-  h.log_->NoteCommitted(0, 2);
-  h.log_->NoteCommitted(1, 1);
-  ASSERT_TRUE(h.log_->Close().ok());
-  h.device_.PowerCut();
+  h.log->Step();
+  h.log->NoteCommitted(0, 2);
+  h.log->NoteCommitted(1, 1);
+  ASSERT_TRUE(h.log->Close().ok());
+  h.device.PowerCut();
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   EXPECT_EQ((*recovery)->result().shards[0].committed, 2u);
@@ -58,14 +58,14 @@ TEST(LogRestartTest, ARestartCommitsNothing) {
   Harness h(1);
   h.Create();
   h.SubmitValues(0, {"a", "b", "c"});
-  h.log_->Step();
-  h.log_->NoteCommitted(0, 1);
-  ASSERT_TRUE(h.log_->Close().ok());
+  h.log->Step();
+  h.log->NoteCommitted(0, 1);
+  ASSERT_TRUE(h.log->Close().ok());
   for (int life = 0; life < 2; ++life) {
     h.Reopen();
     h.SubmitValues(0, {"d"});
-    h.log_->Step();
-    ASSERT_TRUE(h.log_->Close().ok());
+    h.log->Step();
+    ASSERT_TRUE(h.log->Close().ok());
   }
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
@@ -79,14 +79,14 @@ TEST(LogRestartTest, CommittedAndTimestampComeBack) {
   h.SubmitValues(0, {"a", "b"}, 0);
   h.SubmitValues(0, {"c"}, 2);
   h.SubmitValues(1, {"x"}, 99);  // a replica may be told more than it has
-  h.log_->Step();
+  h.log->Step();
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok());
   const RecoveryResult& result = (*recovery)->result();
   EXPECT_EQ(result.shards[0].committed, 2u);
   EXPECT_EQ(result.shards[1].committed, 1u);
   EXPECT_EQ(result.newest_timestamp_us, 1000u);  // Plain(0) stamps 1000
-  auto last = h.log_->Read(0, 3, 1);
+  auto last = h.log->Read(0, 3, 1);
   ASSERT_TRUE(last.ok());
   EXPECT_EQ(result.shards[0].last_checksum, record::Cursor((*last)->bytes).checksum());
 }
@@ -98,26 +98,26 @@ TEST(LogRestartTest, DoubleRestartGoesOnWhereItEnded) {
     for (int i = 0; i < 10; ++i) {
       h.SubmitRandom();
     }
-    h.log_->Step();
-    const std::vector<std::vector<std::string>> confirmed = h.submitted_;
+    h.log->Step();
+    const std::vector<std::vector<std::string>> confirmed = h.submitted;
     for (int i = 0; i < 3; ++i) {
       h.SubmitRandom();
     }
-    h.options_.sync = LogSync::kAlways;
+    h.options.sync = LogSync::kAlways;
     if (life % 3 == 0) {
-      h.log_->SetSync(LogSync::kOff, 0);
-      h.log_->Step();
+      h.log->SetSync(LogSync::kOff, 0);
+      h.log->Step();
     }
-    h.device_.PowerCut();
+    h.device.PowerCut();
     h.Reopen();
     for (size_t s = 0; s < confirmed.size(); ++s) {
-      ASSERT_GE(h.submitted_[s].size(), confirmed[s].size()) << "shard " << s;
+      ASSERT_GE(h.submitted[s].size(), confirmed[s].size()) << "shard " << s;
     }
     if (life % 4 == 0) {
-      h.device_.PowerCut();
+      h.device.PowerCut();
       h.Reopen();  // at once again: nothing was appended between
       for (size_t s = 0; s < confirmed.size(); ++s) {
-        ASSERT_GE(h.submitted_[s].size(), confirmed[s].size()) << "shard " << s;
+        ASSERT_GE(h.submitted[s].size(), confirmed[s].size()) << "shard " << s;
       }
     }
   }
@@ -128,47 +128,47 @@ TEST(LogRestartTest, CutAboveSurvivesAndSeqsGoOn) {
   h.Create();
   for (int i = 0; i < 60; ++i) {
     h.SubmitRandom(600);
-    h.log_->Step();
+    h.log->Step();
   }
-  const std::vector<Seq> cut = {h.submitted_[0].size() / 2, h.submitted_[1].size() - 1};
-  ASSERT_TRUE(h.log_->CutAbove(cut).ok());
-  EXPECT_EQ(h.log_->persisted(0), cut[0]);
-  h.submitted_[0].resize(static_cast<size_t>(cut[0]));
-  h.submitted_[1].resize(static_cast<size_t>(cut[1]));
-  EXPECT_EQ(*h.log_->Read(0, cut[0] + 1, 1 << 20), nullptr);
-  h.device_.PowerCut();
+  const std::vector<Seq> cut = {h.submitted[0].size() / 2, h.submitted[1].size() - 1};
+  ASSERT_TRUE(h.log->CutAbove(cut).ok());
+  EXPECT_EQ(h.log->persisted(0), cut[0]);
+  h.submitted[0].resize(static_cast<size_t>(cut[0]));
+  h.submitted[1].resize(static_cast<size_t>(cut[1]));
+  EXPECT_EQ(*h.log->Read(0, cut[0] + 1, 1 << 20), nullptr);
+  h.device.PowerCut();
   h.Reopen();
-  EXPECT_EQ(h.submitted_[0].size(), cut[0]);
-  EXPECT_EQ(h.submitted_[1].size(), cut[1]);
+  EXPECT_EQ(h.submitted[0].size(), cut[0]);
+  EXPECT_EQ(h.submitted[1].size(), cut[1]);
   h.SubmitValues(0, {"after the cut"});
-  h.log_->Step();
-  auto batch = h.log_->Read(0, cut[0], 1);
+  h.log->Step();
+  auto batch = h.log->Read(0, cut[0], 1);
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_EQ((*batch)->last_seq, cut[0]);
-  batch = h.log_->Read(0, cut[0] + 1, 1 << 20);
+  batch = h.log->Read(0, cut[0] + 1, 1 << 20);
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_EQ((*batch)->last_seq, cut[0] + 1);
-  h.device_.PowerCut();
+  h.device.PowerCut();
   h.Reopen();
-  EXPECT_EQ(h.submitted_[0].back(), "after the cut");
+  EXPECT_EQ(h.submitted[0].back(), "after the cut");
 }
 
 TEST(LogRestartTest, MissingRecordsBelowTheCheckpointAreDamage) {
   Harness h(1, 16 << 10);
-  h.options_.retain_bytes = 0;
+  h.options.retain_bytes = 0;
   h.Create();
   for (int i = 0; i < 100; ++i) {
     h.SubmitRandom(1000);
-    h.log_->Step();
+    h.log->Step();
   }
-  ASSERT_GT(h.log_->segments().Count(), 2u);
-  h.log_->Retain(h.marks_.persisted);
-  h.log_.reset();
+  ASSERT_GT(h.log->segments().Count(), 2u);
+  h.log->Retain(h.marks.persisted);
+  h.log.reset();
   EXPECT_THAT(std::string(h.Scan().status().message()), HasSubstr("are missing"));
   RecoveryOptions options = h.ScanOptions();
-  options.needed_from = {h.submitted_[0].size()};
+  options.needed_from = {h.submitted[0].size()};
   EXPECT_TRUE(Recovery::Scan(options).ok());
-  options.checkpoint_end = {h.submitted_[0].size() + 1};
+  options.checkpoint_end = {h.submitted[0].size() + 1};
   EXPECT_THAT(std::string(Recovery::Scan(options).status().message()),
               HasSubstr("before its checkpoint's end"));
 }
@@ -178,11 +178,11 @@ TEST(LogRestartTest, AbsentSegmentInTheMiddleIsDamage) {
   h.Create();
   for (int i = 0; i < 60; ++i) {
     h.SubmitRandom(1000);
-    h.log_->Step();
+    h.log->Step();
   }
-  ASSERT_GT(h.log_->segments().Count(), 3u);
-  h.log_.reset();
-  ASSERT_TRUE(h.device_.Remove(SegmentName(kLogDirectory, 2)).ok());
+  ASSERT_GT(h.log->segments().Count(), 3u);
+  h.log.reset();
+  ASSERT_TRUE(h.device.Remove(SegmentName(kLogDirectory, 2)).ok());
   const absl::Status status = h.Scan().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("0000000002.seg is absent"));
@@ -205,7 +205,7 @@ TEST(LogRestartTest, RefusesForeignAndNewerLogs) {
   header.number = 1;
   header.start_seqs = {0, 0};
   EncodeSegmentHeader(header, bytes);
-  h.device_.SetContents(SegmentName(kLogDirectory, 1), {bytes.begin(), bytes.end()});
+  h.device.SetContents(SegmentName(kLogDirectory, 1), {bytes.begin(), bytes.end()});
   EXPECT_THAT(std::string(h.Scan().status().message()), HasSubstr("start a newer kvstored"));
 }
 

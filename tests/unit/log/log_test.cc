@@ -19,32 +19,32 @@ TEST(LogTest, WritesPersistsAndReadsBack) {
   for (int i = 0; i < 300; ++i) {
     h.SubmitRandom();
     if (i % 7 == 0) {
-      EXPECT_TRUE(h.log_->Step());
+      EXPECT_TRUE(h.log->Step());
     }
   }
-  h.log_->Step();
-  EXPECT_FALSE(h.log_->Step());
+  h.log->Step();
+  EXPECT_FALSE(h.log->Step());
   for (ShardId s = 0; s < 4; ++s) {
-    EXPECT_EQ(h.marks_.persisted[s], h.submitted_[s].size());
-    EXPECT_EQ(h.log_->appended(s), h.submitted_[s].size());
-    EXPECT_EQ(h.log_->persisted(s), h.submitted_[s].size());
+    EXPECT_EQ(h.marks.persisted[s], h.submitted[s].size());
+    EXPECT_EQ(h.log->appended(s), h.submitted[s].size());
+    EXPECT_EQ(h.log->persisted(s), h.submitted[s].size());
   }
-  h.device_.PowerCut();
-  const std::vector<std::vector<std::string>> all = h.submitted_;
+  h.device.PowerCut();
+  const std::vector<std::vector<std::string>> all = h.submitted;
   h.Reopen();
-  EXPECT_EQ(h.submitted_, all);
-  EXPECT_GT(h.log_->segments().Count(), 1u);  // rolled over on the way
+  EXPECT_EQ(h.submitted, all);
+  EXPECT_GT(h.log->segments().Count(), 1u);  // rolled over on the way
 }
 
 TEST(LogTest, OneWriteAndOnePersistARound) {
   Harness h(2, 1 << 20);
   h.Create();
-  const auto before = h.device_.counters();
+  const auto before = h.device.counters();
   for (int i = 0; i < 50; ++i) {
     h.SubmitRandom();
   }
-  h.log_->Step();
-  const auto after = h.device_.counters();
+  h.log->Step();
+  const auto after = h.device.counters();
   EXPECT_EQ(after.writes - before.writes, 1u);
   EXPECT_EQ(after.persists - before.persists, 1u);
 }
@@ -54,57 +54,57 @@ TEST(LogTest, WritesASmallRoundWhereItWasSubmitted) {
   h.Create();
   h.SubmitValues(0, {"a"});
   h.SubmitValues(1, {"b", "c"});
-  EXPECT_EQ(h.log_->persisted(0), 0u);
-  h.log_->WriteHere();
-  EXPECT_EQ(h.log_->persisted(0), 1u);
-  EXPECT_EQ(h.log_->persisted(1), 2u);
-  EXPECT_EQ(h.marks_.persisted[1], 2u);
-  EXPECT_FALSE(h.log_->Step());
+  EXPECT_EQ(h.log->persisted(0), 0u);
+  h.log->WriteHere();
+  EXPECT_EQ(h.log->persisted(0), 1u);
+  EXPECT_EQ(h.log->persisted(1), 2u);
+  EXPECT_EQ(h.marks.persisted[1], 2u);
+  EXPECT_FALSE(h.log->Step());
 }
 
 TEST(LogTest, LeavesALargeRoundToTheLogThread) {
   Harness h(1, 1 << 20);
   h.Create();
   h.SubmitValues(0, {std::string(300'000, 'x')});
-  h.log_->WriteHere();
-  EXPECT_EQ(h.log_->written(0), 0u);
-  h.log_->WaitForWork(-1);  // returns: it was woken
-  EXPECT_TRUE(h.log_->Step());
-  EXPECT_EQ(h.log_->persisted(0), 1u);
+  h.log->WriteHere();
+  EXPECT_EQ(h.log->written(0), 0u);
+  h.log->WaitForWork(-1);  // returns: it was woken
+  EXPECT_TRUE(h.log->Step());
+  EXPECT_EQ(h.log->persisted(0), 1u);
 }
 
 TEST(LogTest, SyncOffWritesOnlyUntilAsked) {
   Harness h(1);
-  h.options_.sync = LogSync::kOff;
+  h.options.sync = LogSync::kOff;
   h.Create();
   h.SubmitValues(0, {"a"});
-  h.log_->Step();
-  EXPECT_EQ(h.marks_.written[0], 1u);
-  EXPECT_EQ(h.marks_.persisted[0], 0u);
-  h.log_->RequestPersist();
-  EXPECT_TRUE(h.log_->Step());
-  EXPECT_EQ(h.marks_.persisted[0], 1u);
+  h.log->Step();
+  EXPECT_EQ(h.marks.written[0], 1u);
+  EXPECT_EQ(h.marks.persisted[0], 0u);
+  h.log->RequestPersist();
+  EXPECT_TRUE(h.log->Step());
+  EXPECT_EQ(h.marks.persisted[0], 1u);
   h.SubmitValues(0, {"b"});
-  h.log_->Step();
-  EXPECT_EQ(h.marks_.persisted[0], 1u);  // the request was for once
-  h.log_->SetPersistEachRound(true);
+  h.log->Step();
+  EXPECT_EQ(h.marks.persisted[0], 1u);  // the request was for once
+  h.log->SetPersistEachRound(true);
   h.SubmitValues(0, {"c"});
-  h.log_->Step();
-  EXPECT_EQ(h.marks_.persisted[0], 3u);
+  h.log->Step();
+  EXPECT_EQ(h.marks.persisted[0], 3u);
 }
 
 TEST(LogTest, SyncIntervalPersistsWhenItIsOver) {
   Harness h(1);
-  h.options_.sync = LogSync::kInterval;
-  h.options_.sync_interval_us = 1000;
+  h.options.sync = LogSync::kInterval;
+  h.options.sync_interval_us = 1000;
   h.Create();
   h.SubmitValues(0, {"a"});
-  h.log_->Step();
-  EXPECT_EQ(h.marks_.persisted[0], 0u);
-  h.clock_.now_us += 1000;
-  EXPECT_TRUE(h.log_->Step());
-  EXPECT_EQ(h.marks_.persisted[0], 1u);
-  EXPECT_FALSE(h.log_->Step());
+  h.log->Step();
+  EXPECT_EQ(h.marks.persisted[0], 0u);
+  h.clock.now_us += 1000;
+  EXPECT_TRUE(h.log->Step());
+  EXPECT_EQ(h.marks.persisted[0], 1u);
+  EXPECT_FALSE(h.log->Step());
 }
 
 TEST(LogTest, LargeBatchIsCutAtRecords) {
@@ -116,11 +116,11 @@ TEST(LogTest, LargeBatchIsCutAtRecords) {
     values.push_back(std::string(700 << 10, static_cast<char>('a' + i)));
   }
   h.SubmitValues(0, values);
-  h.log_->Step();
-  EXPECT_EQ(h.marks_.persisted[0], 12u);
-  EXPECT_EQ(h.marks_.failures, 0) << h.marks_.failure;
+  h.log->Step();
+  EXPECT_EQ(h.marks.persisted[0], 12u);
+  EXPECT_EQ(h.marks.failures, 0) << h.marks.failure;
   h.Reopen();
-  EXPECT_EQ(h.submitted_[0].size(), 12u);
+  EXPECT_EQ(h.submitted[0].size(), 12u);
 }
 
 TEST(LogTest, IoErrorIsFinal) {
@@ -128,59 +128,59 @@ TEST(LogTest, IoErrorIsFinal) {
     Harness h(1);
     h.Create();
     h.SubmitValues(0, {"a"});
-    h.log_->Step();
+    h.log->Step();
     h.SubmitValues(0, {"b"});
-    at_write ? h.device_.FailNextWrite() : h.device_.FailNextPersist();
-    h.log_->Step();
-    EXPECT_EQ(h.marks_.failures, 1);
-    EXPECT_EQ(h.marks_.persisted[0], 1u);
-    const auto before = h.device_.counters();
+    at_write ? h.device.FailNextWrite() : h.device.FailNextPersist();
+    h.log->Step();
+    EXPECT_EQ(h.marks.failures, 1);
+    EXPECT_EQ(h.marks.persisted[0], 1u);
+    const auto before = h.device.counters();
     h.SubmitValues(0, {"c"});
-    h.log_->Step();
-    EXPECT_FALSE(h.log_->Close().ok());
-    EXPECT_EQ(h.device_.counters().writes, before.writes);
-    EXPECT_EQ(h.device_.counters().persists, before.persists);
-    EXPECT_EQ(h.marks_.failures, 1);
-    EXPECT_EQ(h.marks_.persisted[0], 1u);
+    h.log->Step();
+    EXPECT_FALSE(h.log->Close().ok());
+    EXPECT_EQ(h.device.counters().writes, before.writes);
+    EXPECT_EQ(h.device.counters().persists, before.persists);
+    EXPECT_EQ(h.marks.failures, 1);
+    EXPECT_EQ(h.marks.persisted[0], 1u);
   }
 }
 
 TEST(LogTest, ReaderBesideTheWriter) {
   Harness h(3, 16 << 10);
-  h.options_.retain_bytes = 40 << 10;
+  h.options.retain_bytes = 40 << 10;
   h.Create();
   std::vector<Seq> next(3, 1);
   int not_kept = 0;
   for (int round = 0; round < 400; ++round) {
     h.SubmitRandom(300);
-    h.log_->Step();
+    h.log->Step();
     if (round % 50 == 0) {
-      h.log_->Retain(h.marks_.persisted);
+      h.log->Retain(h.marks.persisted);
     }
-    while (h.log_->NeedsSegment()) {
-      ASSERT_TRUE(h.log_->PrepareSegment().ok());
+    while (h.log->NeedsSegment()) {
+      ASSERT_TRUE(h.log->PrepareSegment().ok());
     }
     const auto shard = static_cast<ShardId>(round % 3);
-    auto batch = h.log_->Read(shard, next[shard], 1 + h.random_.Below(2000));
+    auto batch = h.log->Read(shard, next[shard], 1 + h.random.Below(2000));
     if (absl::IsNotFound(batch.status())) {
       ++not_kept;
-      next[shard] = h.log_->segments().OldestStart()[shard] + 1;
+      next[shard] = h.log->segments().OldestStart()[shard] + 1;
       continue;
     }
     ASSERT_TRUE(batch.ok()) << batch.status();
     if (*batch == nullptr) {
-      EXPECT_EQ(next[shard], h.submitted_[shard].size() + 1);
+      EXPECT_EQ(next[shard], h.submitted[shard].size() + 1);
       continue;
     }
     EXPECT_EQ((*batch)->first_seq, next[shard]);
     for (record::Cursor cursor((*batch)->bytes); cursor.at_record(); cursor.Next()) {
       ASSERT_EQ(cursor.seq(), next[shard]);
-      ASSERT_EQ(cursor.value(), h.submitted_[shard][static_cast<size_t>(cursor.seq()) - 1]);
+      ASSERT_EQ(cursor.value(), h.submitted[shard][static_cast<size_t>(cursor.seq()) - 1]);
       ++next[shard];
     }
     EXPECT_EQ((*batch)->last_seq + 1, next[shard]);
   }
-  EXPECT_TRUE(absl::IsNotFound(h.log_->Read(0, 1, 100).status()));
+  EXPECT_TRUE(absl::IsNotFound(h.log->Read(0, 1, 100).status()));
   (void)not_kept;
 }
 
@@ -200,25 +200,25 @@ TEST(LogTest, ThreadsTogether) {
   }
   std::thread writer([&] {
     while (!stop.load()) {
-      h.log_->WaitForWork(1000);
-      h.log_->Step();
+      h.log->WaitForWork(1000);
+      h.log->Step();
     }
   });
   Seq next = 1;
   while (next <= 2 * kBatches) {
-    auto batch = h.log_->Read(0, next, 4096);
+    auto batch = h.log->Read(0, next, 4096);
     ASSERT_TRUE(batch.ok()) << batch.status();
     next = *batch == nullptr ? next : (*batch)->last_seq + 1;
-    (void)h.log_->PrepareSegment();
+    (void)h.log->PrepareSegment();
   }
   for (std::thread& thread : threads) {
     thread.join();
   }
   stop = true;
-  h.log_->Wake();
+  h.log->Wake();
   writer.join();
-  h.log_->Step();
-  EXPECT_EQ(h.log_->persisted(1), 2u * kBatches);
+  h.log->Step();
+  EXPECT_EQ(h.log->persisted(1), 2u * kBatches);
 }
 
 }  // namespace

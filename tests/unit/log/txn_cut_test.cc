@@ -56,13 +56,13 @@ TEST(TxnCutTest, MissingPartCutsAllItsParts) {
   h.Submit(0, {InTxn(), TxnEnd(parts)});
   h.SubmitValues(0, {"after"});
   h.SubmitValues(2, {"elsewhere"});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{1, 1, 1}));
   h.Submit(1, {InTxn()});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{1, 1, 1}));
   h.Submit(1, {TxnEnd(parts)});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{4, 3, 1}));
 }
 
@@ -78,13 +78,13 @@ TEST(TxnCutTest, CutsSpreadThroughChainsOfTransactions) {
   h.Submit(1, {InTxn(), TxnEnd(parts(1, 2, 2, 4))});
   h.Submit(1, {InTxn(), TxnEnd(parts(0, 4, 1, 4))});
   h.SubmitValues(1, {"x"});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{0, 0, 0}));
   h.Submit(0, {InTxn(), TxnEnd(parts(2, 2, 0, 2))});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{2, 2, 4}));
   h.Submit(0, {InTxn(), TxnEnd(parts(0, 4, 1, 4))});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{4, 5, 4}));
 }
 
@@ -93,15 +93,15 @@ TEST(TxnCutTest, UnclosedTransactionOfOneShardIsCut) {
   h.Create();
   h.SubmitValues(0, {"a", "b"});
   h.Submit(0, {InTxn(), InTxn()});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{2}));
   h.Submit(0, {TxnEnd(record::EncodeTxnParts(std::vector<record::TxnPart>{{0, 5}}))});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{5}));
   // The cut is made real by the log and stays.
   h.Submit(0, {InTxn()});
-  h.log_->Step();
-  ASSERT_TRUE(h.log_->CutAbove(WholeOf(&h)).ok());
+  h.log->Step();
+  ASSERT_TRUE(h.log->CutAbove(WholeOf(&h)).ok());
   EXPECT_EQ(WholeOf(&h), (std::vector<Seq>{5}));
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok());
@@ -127,7 +127,7 @@ TEST(TxnCutTest, BadListIsDamage) {
   Harness h(2);
   h.Create();
   h.Submit(0, {TxnEnd(record::EncodeTxnParts(std::vector<record::TxnPart>{{7, 1}}))});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(h.Scan().status().code(), absl::StatusCode::kDataLoss);
 }
 
@@ -143,16 +143,16 @@ TEST(TxnCutTest, OpenRuns) {
   h.SubmitValues(0, {"a"});
   h.Submit(0, {Part(0), Part(2)});
   h.Submit(0, {Part(0)});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(OpenRun(&h), 2u);
   h.Submit(0, {Link(2)});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(OpenRun(&h), 4u);
-  ASSERT_TRUE(h.log_->CutAbove({4}).ok());  // the link is gone: open again
+  ASSERT_TRUE(h.log->CutAbove({4}).ok());  // the link is gone: open again
   EXPECT_EQ(OpenRun(&h), 2u);
-  h.submitted_[0].resize(4);
+  h.submitted[0].resize(4);
   h.Submit(0, {EpochBegin()});
-  h.log_->Step();
+  h.log->Step();
   EXPECT_EQ(OpenRun(&h), 0u);
 }
 
