@@ -146,6 +146,9 @@ class Log {
   // reservation asked for; call again while NeedsSegment.
   // A full disk takes back, segment by segment, what is kept for catch-up only (log.retain).
   absl::Status PrepareSegment();
+  void ForgetDeviceFull() {
+    space_.ForgetDeviceFull();
+  }
   // Fewer spares than there should be, whatever was asked for.
   bool IsShortOfSegments() const {
     return space_.spare_count() < options_.spare_segments;

@@ -77,7 +77,7 @@ uint64_t Space::ReservableBytes() const {
 void Space::AddSpare(SpareSegment spare) {
   const std::lock_guard<std::mutex> lock(mutex_);
   spares_.push_back(std::move(spare));
-  ceiling_.store(UINT64_MAX, std::memory_order_relaxed);
+  ForgetDeviceFull();
   Recompute();
 }
 

@@ -60,6 +60,10 @@ class Space {
   // The device has no room for another spare, or not for all that are demanded: what waits for more
   // than there is gets kDiskFull, and is forgotten, until a spare is added.
   void NoteDeviceFull();
+  // That was a while ago: the next reservation finds out anew.
+  void ForgetDeviceFull() {
+    ceiling_.store(UINT64_MAX, std::memory_order_relaxed);
+  }
   uint32_t spare_count() const {
     return spare_count_.load(std::memory_order_acquire);
   }

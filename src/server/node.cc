@@ -214,6 +214,7 @@ bool Node::StepBackground() {
   if (log != nullptr && !log->IsShortOfSegments() &&
       core_->now_us() - refused_us_ > kDiskFullShownUs &&
       core_->gate.disk_full.exchange(false, std::memory_order_relaxed)) {
+    log->ForgetDeviceFull();
     base::LogInfo("log: there is room again, writes go on");
   }
   const uint64_t chunks = core_->config.Get()->memory.max_memory_bytes / kChunkBytes;
