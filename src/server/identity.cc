@@ -25,8 +25,11 @@ uint64_t SetNumber(const std::string& name) {
   return std::strtoull(name.c_str() + sizeof(kSetPrefix) - 1, nullptr, 10);
 }
 
-bool IsSetAside(const std::string& name) {
-  return SetNumber(name) != 0 && name.find(kDamagedMark) != std::string::npos;
+// Named as this node names its own: what an operator called otherwise, such as "set-1.bak", is
+// theirs.
+bool IsOwnSet(const std::string& name) {
+  const uint64_t number = SetNumber(name);
+  return number != 0 && name == absl::StrFormat("%s%d", kSetPrefix, number);
 }
 
 bool Has(const std::vector<std::string>& names, const std::string& name) {
@@ -47,6 +50,33 @@ void WarnOfDifferences(const log::Meta& meta, const Config& config) {
         "REPLICAOF or kvctl join",
         config.replication.primary));
   }
+}
+
+// A first start that was cut short leaves at most a set directory that holds nothing yet. One that
+// does hold something lost its meta otherwise, and is not ours to remove.
+absl::Status RefuseOrphans(NvmDevice* device) {
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device->List(""));
+  for (const std::string& name : names) {
+    if (!IsOwnSet(name)) {
+      continue;
+    }
+    KVS_ASSIGN_OR_RETURN(const std::vector<std::string> files, device->List(name));
+    bool holds_data = std::any_of(files.begin(), files.end(), [](const std::string& file) {
+      return file.find(".ckpt") != std::string::npos;
+    });
+    if (Has(files, "log")) {
+      KVS_ASSIGN_OR_RETURN(const std::vector<std::string> segments, device->List(name + "/log"));
+      holds_data = holds_data || !segments.empty();
+    }
+    if (holds_data) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("%s/%s is absent, but %s holds a data set: restore %s from a copy; to "
+                          "begin anew, or as a "
+                          "replica that takes everything from its primary, move %s away",
+                          device->Describe(), log::kMetaName, name, log::kMetaName, name));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // A replica has its primary's shards, which is no difference to warn of.
@@ -91,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Identity>> Identity::Load(NvmDevice* device, cons
     KVS_RETURN_IF_ERROR(identity->FinishSetAside());
     KVS_RETURN_IF_ERROR(identity->ReadManifest(config));
   } else if (absl::IsNotFound(meta.status())) {
+    KVS_RETURN_IF_ERROR(RefuseOrphans(device));
     log::Meta& fresh = identity->meta_;
     fresh.store = random->NextId();
     fresh.ack = config.replication.ack;
@@ -139,7 +170,7 @@ absl::StatusOr<std::string> Identity::NewDirectoryLocked() {
 absl::Status Identity::RemoveStrayDirectories() {
   KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
   for (const std::string& name : names) {
-    if (SetNumber(name) != 0 && !IsSetAside(name) && name != meta_.data_set_directory) {
+    if (IsOwnSet(name) && name != meta_.data_set_directory) {
       base::LogInfo(absl::StrFormat("removing %s/%s: no part of this node's data any more",
                                     device_->Describe(), name));
       KVS_RETURN_IF_ERROR(device_->Remove(name));

@@ -97,6 +97,36 @@ TEST(Identity, ACrashWhileItIsSetAsideLosesNothing) {
   EXPECT_GT(aside, 0);
 }
 
+TEST(Identity, AStartWithoutMetaRemovesNoDataSet) {
+  sim::SimNvmDevice device(1);
+  PromotableReplica(&device);
+  ASSERT_TRUE(device.Create("set-1/log/0000000001.seg", 4096).ok());
+  ASSERT_TRUE(device.Remove(log::kMetaName).ok());
+  for (int start = 0; start < 2; ++start) {
+    const absl::Status refused = LoadIdentity(&device).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("meta is absent, but set-1"));
+  }
+  EXPECT_TRUE(HasName(&device, "set-1"));
+  // A first start that was cut short left nothing but directories.
+  ASSERT_TRUE(device.Remove("set-1/log/0000000001.seg").ok());
+  EXPECT_TRUE(LoadIdentity(&device).ok());
+  EXPECT_FALSE(HasName(&device, "set-1"));
+}
+
+TEST(Identity, WhatAnOperatorPutThereStays) {
+  sim::SimNvmDevice device(1);
+  PromotableReplica(&device);
+  for (const char* name : {"set-1.bak", "set-1-old", "set-01", "set-2", "backup"}) {
+    ASSERT_TRUE(device.MakeDirectory(name).ok());
+  }
+  ASSERT_TRUE(LoadIdentity(&device).ok());
+  for (const char* name : {"set-1", "set-1.bak", "set-1-old", "set-01", "backup"}) {
+    EXPECT_TRUE(HasName(&device, name)) << name;
+  }
+  EXPECT_FALSE(HasName(&device, "set-2")) << "what this node makes and no longer needs";
+}
+
 TEST(Identity, WhoMayRejoin) {
   sim::SimNvmDevice device(1);
   auto identity = PromotableReplica(&device);
