@@ -56,11 +56,25 @@ absl::StatusOr<Candidate> ReadCandidate(const RecoveryOptions& options, const st
         "directory",
         options.device->Describe(), name, candidate.header.version, kLogVersion));
   }
-  if (candidate.result == SegmentHeaderResult::kOk && candidate.header.number == number) {
+  if (candidate.result == SegmentHeaderResult::kOk) {
     KVS_RETURN_IF_ERROR(CheckOwner(options, candidate));
-    candidate.is_valid = true;
+    candidate.is_valid = candidate.header.number == number;
   }
   return candidate;
+}
+
+// A file that is being recycled names the number of its earlier life, which left the chain long
+// ago. A number above the chain's end was lost from it.
+absl::Status CheckMisnamed(const RecoveryOptions& options, const Candidate& candidate,
+                           uint64_t newest) {
+  return candidate.result != SegmentHeaderResult::kOk || candidate.header.number <= newest
+             ? absl::OkStatus()
+             : DamageError(absl::StrFormat("%s/%s: its header (offset 0) says that it is number "
+                                           "%d, and the log ends before "
+                                           "that: records of every shard would be missing; give "
+                                           "each file its own name, or %s",
+                                           options.device->Describe(), candidate.name,
+                                           candidate.header.number, DamageRemedy()));
 }
 
 // A header is persisted before the first frame. So a frame that names this segment as persisted
@@ -128,6 +142,7 @@ absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {
     newest = candidate.is_valid ? number : newest;
   }
   for (const auto& [number, candidate] : candidates) {
+    KVS_RETURN_IF_ERROR(CheckMisnamed(options, candidate, newest));
     if (number > newest) {
       KVS_RETURN_IF_ERROR(CheckTornHeader(options, candidate, number));
     }

@@ -241,6 +241,40 @@ TEST(DamageTest, DeletedAndEmptiedNewestSegmentsAreNamed) {
   expect_named(newest_begun, " is cut short");
 }
 
+TEST(DamageTest, SegmentsUnderEachOthersNamesAreNamed) {
+  Harness h(1, 8 << 10);
+  h.Create();
+  Fill(&h, 40);
+  const uint64_t newest = h.log->segments().Count();
+  ASSERT_GE(newest, 3u);
+  while (h.log->NeedsSegment()) {
+    ASSERT_TRUE(h.log->PrepareSegment().ok());
+  }
+  h.log.reset();
+  const auto whole = h.device.Contents();
+  const auto swapped = [&](uint64_t a, uint64_t b) {
+    const std::string first = SegmentName(kLogDirectory, a);
+    const std::string second = SegmentName(kLogDirectory, b);
+    h.device.SetContents(first, whole.at(second));
+    h.device.SetContents(second, whole.at(first));
+    const absl::Status status = h.Scan().status();
+    h.device.SetContents(first, whole.at(first));
+    h.device.SetContents(second, whole.at(second));
+    return status;
+  };
+  for (uint64_t a = 1; a <= newest; ++a) {
+    for (uint64_t b = a + 1; b <= newest + 1; ++b) {
+      EXPECT_EQ(swapped(a, b).code(), absl::StatusCode::kDataLoss) << a << " and " << b;
+    }
+  }
+  EXPECT_TRUE(h.Scan().ok());
+  RecoveryOptions options = h.ScanOptions();
+  options.data_set = {{9}};
+  h.device.SetContents(SegmentName(kLogDirectory, newest + 1),
+                       whole.at(SegmentName(kLogDirectory, 1)));
+  EXPECT_EQ(Recovery::Scan(options).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 // Spares that no longer fit are removed at the start, in whatever order a crash sees them.
 TEST(DamageTest, AnotherSegmentSizeMakesNoFileMissed) {
   for (uint64_t cut_at = 0; cut_at < 40; ++cut_at) {
