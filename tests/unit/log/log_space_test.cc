@@ -118,6 +118,36 @@ TEST(LogSpaceTest, FullDiskTakesBackWhatIsKeptForCatchUp) {
   EXPECT_EQ(h.marks.failures, 0);
 }
 
+// What left the chain is used again only while the room for the next checkpoint is there (P25).
+TEST(LogSpaceTest, TheReserveIsNotEatenByRecycledSegments) {
+  Harness h(1, 64 << 10);
+  h.options.retain_bytes = 0;
+  h.Create();
+  const std::string value(1000, 'v');
+  const uint64_t record_bytes = record::EncodedBytes(3, value.size());
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(h.log->Reserve(record_bytes), OpResult::kOk) << i;
+    h.SubmitValues(0, {value});
+    h.log->Step();
+    while (h.log->NeedsSegment()) {
+      ASSERT_TRUE(h.log->PrepareSegment().ok());
+    }
+  }
+  constexpr uint64_t kReserve = 200 << 10;
+  h.device.SetCapacity(h.device.UsedBytesNow() + (10 << 10));
+  h.log->SetReserveBytes(kReserve);
+  h.log->Retain(h.marks.persisted);  // segments come free, some of them to be recycled
+  while (h.log->Reserve(record_bytes) == OpResult::kOk) {
+    h.SubmitValues(0, {value});
+    h.log->Step();
+    const absl::Status status = h.log->PrepareSegment();
+    ASSERT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
+  }
+  const auto free_bytes = h.device.FreeBytes();
+  ASSERT_TRUE(free_bytes.ok());
+  EXPECT_GE(*free_bytes, kReserve);
+}
+
 TEST(LogSpaceTest, ReservedSpaceHoldsTheWorstSplit) {
   Harness h(1, 64 << 10);
   h.device.SetCapacity(250 << 10);
