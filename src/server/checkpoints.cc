@@ -6,6 +6,12 @@
 #include "base/log.h"
 
 namespace kvstored::server {
+namespace {
+
+// A full disk asks for a checkpoint, but not again and again if that does not help.
+constexpr int64_t kDiskFullCheckpointUs = 10'000'000;
+
+}  // namespace
 
 Checkpoints::Checkpoints(NodeCore* core)
     : core_(core),
@@ -32,6 +38,13 @@ bool Checkpoints::IsDue() const {
   const uint64_t written = log->counters().written_bytes.load(std::memory_order_relaxed);
   if (written == log_bytes_at_begin_) {
     return false;  // nothing new
+  }
+  // Nothing else frees the log. The room that a checkpoint needs was kept.
+  const bool is_automatic =
+      config.checkpoint_interval_us != 0 || config.checkpoint_log_size_bytes != 0;
+  if (is_automatic && core_->gate.disk_full.load(std::memory_order_relaxed) &&
+      core_->now_us() - last_begin_us_ >= kDiskFullCheckpointUs) {
+    return true;
   }
   const bool by_time =
       config.checkpoint_interval_us != 0 &&

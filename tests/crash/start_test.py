@@ -14,6 +14,8 @@ from cluster import Resp
 from ledger import Ledger
 
 MIB = 1 << 20
+# No checkpoint comes and makes room.
+STAYS_FULL = ["log.segment_size=4MiB", "log.checkpoint_interval=0", "log.checkpoint_log_size=0"]
 # Root ignores permission bits unless it gives up the right to.
 OBEY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 
@@ -123,7 +125,7 @@ def verify(node, acked):
 
 
 def test_full_disk_of_a_node_alone(cluster, small_disk):
-    node = cluster.node("node", settings=[*ALONE, "log.segment_size=4MiB"], directory=small_disk / "node")
+    node = cluster.node("node", settings=[*ALONE, *STAYS_FULL], directory=small_disk / "node")
     node.start()
     wait_serving(node)
     put(node, "first", "value")
@@ -189,6 +191,22 @@ def test_a_transaction_that_no_disk_could_hold(cluster, small_disk):
     assert client.call("SET", "large", bytes(MIB)) == "OK"
 
 
+def test_a_log_that_filled_the_disk_makes_room_by_itself(cluster, small_disk):
+    """Little data, written again and again: a checkpoint frees the log, though none was due."""
+    node = cluster.node("node", settings=[*ALONE, "log.segment_size=4MiB"], directory=small_disk / "node")
+    node.start()
+    wait_serving(node)
+    acked, _ = write_until_refused(node, "a")
+    acked["a:0"] = b"again" + bytes(MIB)
+    put(node, "a:0", acked["a:0"])
+    assert node.status()["checkpoints"] > 0
+    verify(node, acked)
+    node.kill()
+    node.start()
+    wait_loaded(node)
+    verify(node, acked)
+
+
 def test_full_disk_at_the_first_start(cluster, small_disk):
     """It says what is missing and begins to serve when it is there."""
     data = small_disk / "data"
@@ -216,9 +234,9 @@ def test_full_disk_at_the_first_start(cluster, small_disk):
 
 def test_full_disk_of_a_replica(cluster, small_disk):
     """It takes no more, says so, keeps what it has, and goes on by itself."""
-    first = cluster.node("first", settings=["log.segment_size=4MiB"]).start()
+    first = cluster.node("first", settings=STAYS_FULL).start()
     first.wait_answering()
-    second = cluster.node("second", first, ["log.segment_size=4MiB"], small_disk / "second").start()
+    second = cluster.node("second", first, STAYS_FULL, small_disk / "second").start()
     wait_member(first)
     wait_promotable(second)
     ballast = fill_disk(small_disk, leave=6 * MIB)
