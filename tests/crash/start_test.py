@@ -198,8 +198,13 @@ def test_a_log_that_filled_the_disk_makes_room_by_itself(cluster, small_disk):
     wait_serving(node)
     acked, _ = write_until_refused(node, "a")
     acked["a:0"] = b"again" + bytes(MIB)
+
+    def checkpoint_after_more_writes():
+        attempt(node, "SET", "a:0", acked["a:0"])
+        return node.status()["checkpoints"] > 0
+
+    node.wait("making room", checkpoint_after_more_writes)
     put(node, "a:0", acked["a:0"])
-    assert node.status()["checkpoints"] > 0
     verify(node, acked)
     node.kill()
     node.start()
