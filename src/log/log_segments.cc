@@ -131,14 +131,17 @@ absl::StatusOr<SpareSegment> Log::CreateSpare(const std::string& name, uint64_t 
 absl::StatusOr<SpareSegment> Log::MakeSpare(uint64_t reserve) {
   const std::string name = SegmentName(options_.directory, next_spare_number_);
   SpareSegment spare;
-  KVS_ASSIGN_OR_RETURN(const uint64_t free_bytes, options_.device->FreeBytes());
-  const bool is_retired = space_.TakeRetired(&spare);
-  if (is_retired && free_bytes < reserve) {
-    // Its room is owed to the reserve: given back, and the new file below is refused.
-    spare.file.reset();
-    KVS_RETURN_IF_ERROR(options_.device->Remove(spare.name));
+  bool is_recycled = space_.TakeRetired(&spare);
+  if (is_recycled) {
+    KVS_ASSIGN_OR_RETURN(const uint64_t free_bytes, options_.device->FreeBytes());
+    if (free_bytes < reserve) {
+      // Its room is owed to the reserve: given back, and the new file below is refused.
+      spare.file.reset();
+      KVS_RETURN_IF_ERROR(options_.device->Remove(spare.name));
+      is_recycled = false;
+    }
   }
-  if (is_retired && free_bytes >= reserve) {
+  if (is_recycled) {
     KVS_RETURN_IF_ERROR(options_.device->Rename(spare.name, name));
     // Its header still names its old number, so that a crash here leaves no second chain; blank it.
     KVS_RETURN_IF_ERROR(BlankHeader(spare.file.get()));

@@ -65,7 +65,8 @@ absl::Status RefuseOrphans(NvmDevice* device) {
       return file.find(".ckpt") != std::string::npos;
     });
     if (Has(files, "log")) {
-      KVS_ASSIGN_OR_RETURN(const std::vector<std::string> segments, device->List(name + "/log"));
+      KVS_ASSIGN_OR_RETURN(const std::vector<std::string> segments,
+                           device->List(Identity::LogDirectory(name)));
       holds_data = holds_data || !segments.empty();
     }
     if (holds_data) {

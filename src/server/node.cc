@@ -281,8 +281,7 @@ bool Node::ready(std::string* why) const {
   // Ready all the same: it serves reads, and where clients go that is what counts (a replica's
   // refusal is no news).
   const std::string refused = WritesRefused();
-  if (!refused.empty() &&
-      gate.role.load(std::memory_order_relaxed) == static_cast<uint8_t>(Role::kPrimary)) {
+  if (!refused.empty() && gate.HasRole(Role::kPrimary)) {
     *why += "; writes are refused: " + refused;
   }
   return true;
