@@ -25,9 +25,10 @@ struct AtomicSpec;  // command/multi_key.h
 enum class Reach : uint8_t {
   kSession,  // no shard: runs in the session (PING, CLIENT, CONFIG, MULTI, ...)
   kKey,      // one key: runs whole on its shard (GET, SET, INCR, ...)
-  kFanSum,   // keys split by shard, integer replies added (DEL, UNLINK, EXISTS, TOUCH)
-  kShards,   // every shard, parts merged by the command (DBSIZE, KEYS, FLUSHALL, SCAN, RANDOMKEY)
-  kAtomic,   // several keys as one, shards held (MGET, MSET, MSETNX, RENAME, COPY)
+  // The next two run as a transaction if they write and there are several shards.
+  kFanSum,  // keys split by shard, integer replies added (DEL, UNLINK, EXISTS, TOUCH)
+  kShards,  // every shard, parts merged by the command (DBSIZE, KEYS, FLUSHALL, SCAN, RANDOMKEY)
+  kAtomic,  // several keys as one, shards held (MGET, MSET, MSETNX, RENAME, COPY)
 };
 
 // Flags as COMMAND INFO names them.

@@ -271,6 +271,7 @@ class Session : public net::ConnHandler {
   RunResult RunShards(const CommandSpec* spec, std::span<const std::string_view> args);
   RunResult RunWatch(const CommandSpec* spec, std::span<const std::string_view> args);
   RunResult RunAtomic(const CommandSpec* spec, std::span<const std::string_view> args);
+  RunResult RunTransaction(const CommandSpec* spec, std::span<const std::string_view> args);
   RunResult RunExec();
   // Without a transaction object, if every key lives on this thread and nothing has to wait; false:
   // nothing was done.

@@ -192,11 +192,15 @@ void ForEachShard(Scratch& scratch, std::string_view name, Part part) {
 Session::RunResult Session::RunFan(const CommandSpec* spec,
                                    std::span<const std::string_view> args) {
   OrderKeys(*spec, args);
+  Scratch& scratch = front_->scratch();
+  const uint32_t part_count = CountShards(scratch);
+  if (part_count > 1 && (spec->flags & kFlagWrite) != 0) {
+    return RunTransaction(spec, args);  // what one shard refuses, all refuse
+  }
   if (!HasRoomForKeys()) {
     return NoRoom();
   }
-  Scratch& scratch = front_->scratch();
-  Op* parent = NewParent(OpKind::kFan, spec, args.first(1), CountShards(scratch));
+  Op* parent = NewParent(OpKind::kFan, spec, args.first(1), part_count);
   ForEachShard(scratch, args[0], [&](ShardId shard) {
     Op* part = front_->NewOp(OpKind::kFanPart, this);
     part->spec = spec;
@@ -234,6 +238,9 @@ Session::RunResult Session::RunShards(const CommandSpec* spec,
                                       std::span<const std::string_view> args) {
   shard::ShardThread& thread = front_->thread();
   const uint32_t shard_count = thread.shard_count();
+  if (shard_count > 1 && (spec->flags & kFlagWrite) != 0) {
+    return RunTransaction(spec, args);
+  }
   int32_t only_shard = kAllShards;
   for (uint32_t i = 0; i < thread.thread_count(); ++i) {
     if (i != thread.index() && !thread.HasRoom(i)) {
@@ -268,6 +275,12 @@ Session::RunResult Session::RunAtomic(const CommandSpec* spec,
   if ((IsMget(*spec) && TryRunMget(args)) || (IsMset(*spec) && TryRunMset(args))) {
     return RunResult::kDone;
   }
+  return RunTransaction(spec, args);
+}
+
+// One command on all its shards, or on none.
+Session::RunResult Session::RunTransaction(const CommandSpec* spec,
+                                           std::span<const std::string_view> args) {
   if (remote_out_ > 0) {
     return Drain();
   }

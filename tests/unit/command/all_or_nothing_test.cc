@@ -84,6 +84,26 @@ TEST_P(AllOrNothing, LogSpaceThatExecDidNotNeedIsThereForOthers) {
   EXPECT_EQ(Ask(client_, {"SET", KeyOn(2, 1), std::string(6 * kMib, 'w')}), "+OK\r\n");
 }
 
+// The log has room for what one shard writes, not for all.
+TEST_P(AllOrNothing, WhatOneShardsLogRefusesAllRefuse) {
+  const char* const misconf = "-MISCONF ";
+  Words del = {"DEL"};
+  for (int i = 0; i < 40; ++i) {
+    del.push_back(std::string(60'000, static_cast<char>('0' + i)) + KeyOn(i % 4, 2));
+    Ask(client_, {"SET", del.back(), "1"});
+  }
+  Settle();
+  const std::string size_before = Ask(client_, {"DBSIZE"});
+  for (const std::string& removal : {"DEL", "UNLINK"}) {
+    log_left_bytes_ = 512 << 10;
+    del[0] = removal;
+    EXPECT_TRUE(Ask(client_, del).starts_with(misconf));
+    EXPECT_EQ(Ask(client_, {"DBSIZE"}), size_before);
+  }
+  log_left_bytes_ = uint64_t{1} << 40;
+  EXPECT_EQ(Ask(client_, del), ":40\r\n");
+}
+
 TEST_P(AllOrNothing, ExecRunsWholeOrNotAtAll) {
   EXPECT_EQ(Ask(client_, {"SET", source_, std::string(3 * kMib, 'q')}), "+OK\r\n");
   // Two copies of what it holds by then: 3 MiB and a byte.
@@ -170,6 +190,26 @@ TEST_P(AllOrNothing, LargeValuesInsideExecDoNotHoldATick) {
     EXPECT_EQ(Ask(client_, {"STRLEN", key}), ":" + std::to_string(bytes) + "\r\n");
   }
 }
+
+// No shard has a quota of the log yet but the first.
+class FlushOfAll : public SessionFixture, public testing::WithParamInterface<uint32_t> {
+ protected:
+  FlushOfAll() : SessionFixture(GetParam(), 4) {
+  }
+};
+
+TEST_P(FlushOfAll, IsRefusedWhole) {
+  FakeConnection* client = Connect();
+  EXPECT_EQ(Ask(client, {"SET", KeyOn(0), "1"}), "+OK\r\n");
+  log_left_bytes_ = shard::Shard::kLogQuotaStepBytes * 5 / 2;
+  EXPECT_TRUE(Ask(client, {"FLUSHALL"}).starts_with("-MISCONF "));
+  EXPECT_EQ(Ask(client, {"EXISTS", KeyOn(0)}), ":1\r\n");
+  log_left_bytes_ = shard::Shard::kLogQuotaStepBytes * 8;
+  EXPECT_EQ(Ask(client, {"FLUSHALL", "ASYNC"}), "+OK\r\n");
+  EXPECT_EQ(Ask(client, {"DBSIZE"}), ":0\r\n");
+  EXPECT_EQ(Ask(client, {"FLUSHALL", "LATER"}), "-ERR syntax error\r\n");
+}
+INSTANTIATE_TEST_SUITE_P(Threads, FlushOfAll, testing::Values(1, 2));
 
 INSTANTIATE_TEST_SUITE_P(Threads, AllOrNothing, testing::Values(1u, 2u));
 
