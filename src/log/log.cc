@@ -71,8 +71,9 @@ class Log::Round {
   uint64_t bytes_ = 0;
 };
 
-Log::Log(LogOptions options, const std::vector<Seq>& start_seqs)
+Log::Log(LogOptions options, const std::vector<Seq>& start_seqs, const ReplayDebt& debt)
     : options_(std::move(options)),
+      opened_with_(debt),
       sync_(options_.sync),
       sync_interval_us_(options_.sync_interval_us),
       retain_bytes_(options_.retain_bytes),

@@ -61,10 +61,17 @@ struct LogOptions {
   LogListener* listener = nullptr;
 };
 
+// What of a log no checkpoint holds: the next start replays it.
+struct ReplayDebt {
+  uint64_t bytes = 0;
+  uint64_t oldest_us = 0;  // timestamp of the oldest record; 0: there is none
+};
+
 // How a log ended: what Log::Open goes on from. Made by Recovery.
 struct LogTail {
   std::vector<Segment> segments;  // the chain, oldest first; empty: no segment was ever written
   std::vector<Seq> last_seqs;     // per shard
+  ReplayDebt debt;
 };
 
 struct LogCounters {
@@ -175,6 +182,22 @@ class Log {
   // Recovery needs only records above needed[s] (a published checkpoint's start): frees older whole
   // segments beyond retain_bytes for recycling.
   void Retain(const std::vector<Seq>& needed);
+  // Where the log is now, in bytes that grow with every write; what it had to replay when it was
+  // opened counts too.
+  uint64_t AppendedBytes() const {
+    return opened_with_.bytes + counters_.written_bytes.load(std::memory_order_relaxed);
+  }
+  // A checkpoint holds all that was there at `appended_bytes`.
+  void SetCheckpointed(uint64_t appended_bytes) {
+    checkpointed_bytes_.store(appended_bytes, std::memory_order_relaxed);
+  }
+  // What the next start replays, to a frame or two.
+  uint64_t ReplayBytes() const {
+    return AppendedBytes() - checkpointed_bytes_.load(std::memory_order_relaxed);
+  }
+  const ReplayDebt& opened_with() const {
+    return opened_with_;
+  }
   // Records above seqs[s] never existed: published and persistent on return. All producers are
   // quiet.
   absl::Status CutAbove(const std::vector<Seq>& seqs);
@@ -227,7 +250,7 @@ class Log {
   };
   class Round;
 
-  Log(LogOptions options, const std::vector<Seq>& start_seqs);
+  Log(LogOptions options, const std::vector<Seq>& start_seqs, const ReplayDebt& debt);
 
   absl::Status Begin(LogTail tail);
   absl::Status CollectLeftovers(uint64_t oldest_number);
@@ -254,6 +277,8 @@ class Log {
   absl::Status WriteMarks(bool all_shards);
 
   const LogOptions options_;
+  const ReplayDebt opened_with_;
+  std::atomic<uint64_t> checkpointed_bytes_{0};
   std::atomic<LogSync> sync_;
   std::atomic<int64_t> sync_interval_us_;
   std::atomic<uint64_t> retain_bytes_;

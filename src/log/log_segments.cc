@@ -17,7 +17,7 @@ namespace kvstored::log {
 
 absl::StatusOr<std::unique_ptr<Log>> Log::Create(LogOptions options,
                                                  const std::vector<Seq>& start_seqs) {
-  KVS_ASSIGN_OR_RETURN(std::unique_ptr<Log> log, Open(std::move(options), {{}, start_seqs}));
+  KVS_ASSIGN_OR_RETURN(std::unique_ptr<Log> log, Open(std::move(options), {{}, start_seqs, {}}));
   const std::lock_guard<std::mutex> lock(log->writer_mutex_);
   KVS_RETURN_IF_ERROR(log->Roll());
   log->UpdateSpace();
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Log>> Log::Open(LogOptions options, LogTail tail)
         "log.segment_size %d is not a multiple of 64 from 8192", options.segment_bytes));
   }
   std::vector<Seq> last_seqs = tail.last_seqs;
-  auto log = std::unique_ptr<Log>(new Log(std::move(options), last_seqs));
+  auto log = std::unique_ptr<Log>(new Log(std::move(options), last_seqs, tail.debt));
   KVS_RETURN_IF_ERROR(log->Begin(std::move(tail)));
   return log;
 }
@@ -182,9 +182,11 @@ absl::Status Log::CheckRoomForDemand(uint64_t reserve) {
     return absl::OkStatus();
   }
   KVS_ASSIGN_OR_RETURN(const uint64_t free_bytes, options_.device->FreeBytes());
-  const uint64_t room =
-      (free_bytes > reserve ? (free_bytes - reserve) / options_.segment_bytes : 0) +
+  // As MakeSpare sees it: what is recycled, or removed for the reserve, is room too.
+  const uint64_t removable =
       space_.retired_count() + (needed_.empty() ? 0 : index_.TrimmableCount(needed_, 0));
+  const uint64_t all_bytes = free_bytes + removable * options_.segment_bytes;
+  const uint64_t room = all_bytes > reserve ? (all_bytes - reserve) / options_.segment_bytes : 0;
   if (demanded <= room) {
     return absl::OkStatus();
   }

@@ -132,6 +132,8 @@ absl::Status RecoveryScan::AddFrame(Segment* segment, const ScannedFrame& frame)
     return DamageAt(*segment, frame.offset,
                     absl::StrFormat("seq %d is expected next", shard.last_seq + 1));
   }
+  const Seq needed = options_.needed_from.empty() ? 0 : options_.needed_from[header.shard];
+  ReplayDebt& debt = tail_.debt;
   record::Cursor cursor(frame.payload);
   for (; cursor.at_record(); cursor.Next()) {
     if (cursor.seq() != shard.last_seq + 1) {
@@ -144,6 +146,9 @@ absl::Status RecoveryScan::AddFrame(Segment* segment, const ScannedFrame& frame)
       keys_[header.shard].Add(cursor.digest_high());
     }
     result_.newest_timestamp_us = std::max(result_.newest_timestamp_us, cursor.timestamp_us());
+    if (shard.last_seq > needed && debt.oldest_us == 0) {
+      debt.oldest_us = cursor.timestamp_us();  // shards' records stand in the order of time, nearly
+    }
     const absl::Status status = txns_.Add(header.shard, cursor);
     if (!status.ok()) {
       return DamageAt(*segment, frame.offset, std::string(status.message()));
@@ -151,6 +156,9 @@ absl::Status RecoveryScan::AddFrame(Segment* segment, const ScannedFrame& frame)
   }
   if (cursor.is_bad() || shard.last_seq - header.first_seq + 1 != header.record_count) {
     return DamageAt(*segment, frame.offset, "the frame's records do not fill it");
+  }
+  if (shard.last_seq > needed) {
+    debt.bytes += kFrameHeaderBytes + frame.payload.size();
   }
   last_shard_ = header.shard;
   committed_[header.shard] =

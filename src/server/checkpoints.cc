@@ -8,8 +8,8 @@
 namespace kvstored::server {
 namespace {
 
-// A full disk asks for a checkpoint, but not again and again if that does not help.
-constexpr int64_t kDiskFullCheckpointUs = 10'000'000;
+// After a checkpoint that failed, or did not help a full disk, the next one waits so long.
+constexpr int64_t kRetryUs = 10'000'000;
 
 }  // namespace
 
@@ -35,23 +35,33 @@ bool Checkpoints::IsDue() const {
   if (log == nullptr || log->failed() || core_->gate.loading.load(std::memory_order_relaxed)) {
     return false;
   }
-  const uint64_t written = log->counters().written_bytes.load(std::memory_order_relaxed);
-  if (written == log_bytes_at_begin_) {
-    return false;  // nothing new
-  }
-  // Nothing else frees the log. The room that a checkpoint needs was kept.
+  const uint64_t behind_bytes = log->ReplayBytes();
   const bool is_automatic =
       config.checkpoint_interval_us != 0 || config.checkpoint_log_size_bytes != 0;
-  if (is_automatic && core_->gate.disk_full.load(std::memory_order_relaxed) &&
-      core_->now_us() - last_begin_us_ >= kDiskFullCheckpointUs) {
-    return true;
+  if (behind_bytes == 0 || !is_automatic) {
+    return false;
   }
-  const bool by_time =
-      config.checkpoint_interval_us != 0 &&
-      core_->now_us() - last_begin_us_ >= static_cast<int64_t>(config.checkpoint_interval_us);
-  const bool by_size = config.checkpoint_log_size_bytes != 0 &&
-                       written - log_bytes_at_begin_ >= config.checkpoint_log_size_bytes;
-  return by_time || by_size;
+  const bool is_disk_full = core_->gate.disk_full.load(std::memory_order_relaxed);
+  if ((is_disk_full || last_failed_.load(std::memory_order_relaxed)) &&
+      core_->now_us() - last_begin_us_ < kRetryUs) {
+    return false;
+  }
+  // Nothing else frees the log. The room that a checkpoint needs was kept.
+  return is_disk_full ||
+         (config.checkpoint_log_size_bytes != 0 &&
+          behind_bytes >= config.checkpoint_log_size_bytes) ||
+         (config.checkpoint_interval_us != 0 &&
+          IsDueByTime(*log, static_cast<int64_t>(config.checkpoint_interval_us)));
+}
+
+// A node that is restarted more often than that must make checkpoints all the same: until the first
+// one of this life the age of what was replayed counts.
+bool Checkpoints::IsDueByTime(const log::Log& log, int64_t interval_us) const {
+  const uint64_t oldest_us = log.opened_with().oldest_us;
+  const bool is_first = count_.load(std::memory_order_relaxed) == 0;
+  return core_->now_us() - last_begin_us_ >= interval_us ||
+         (is_first && oldest_us != 0 &&
+          core_->record_clock.NowUs() >= oldest_us + static_cast<uint64_t>(interval_us));
 }
 
 bool Checkpoints::Step() {
@@ -99,7 +109,7 @@ void Checkpoints::Begin(std::vector<Done> waiting) {
         [] { return Progress::Failed(absl::UnavailableError("the data set is not loaded")); });
     return;
   }
-  log_bytes_at_begin_ = job->log->counters().written_bytes.load(std::memory_order_relaxed);
+  job->log_bytes = job->log->AppendedBytes();
   const uint32_t shards = core_->shard_count();
   job->start.assign(shards, 0);
   job->end.assign(shards, 0);
@@ -192,6 +202,7 @@ Progress Checkpoints::Publish(Job* job) {
     return Progress::Failed(std::move(published));
   }
   job->log->Retain(job->start);
+  job->log->SetCheckpointed(job->log_bytes);
   return Progress::Done();
 }
 

@@ -44,6 +44,7 @@ class Checkpoints {
   struct Job {
     uint64_t incarnation = 0;
     log::Log* log = nullptr;  // another log meanwhile: a full sync replaced the data set
+    uint64_t log_bytes = 0;   // Log::AppendedBytes at its begin
     std::vector<Seq> start;
     std::vector<Seq> end;
     std::unique_ptr<log::CheckpointWriter> writer;
@@ -57,6 +58,7 @@ class Checkpoints {
   static constexpr uint64_t kSliceBytes = 256 << 10;
 
   bool IsDue() const;
+  bool IsDueByTime(const log::Log& log, int64_t interval_us) const;
   void Begin(std::vector<Done> waiting);
   Progress CopySlices(Job* job);
   Progress Publish(Job* job);
@@ -71,7 +73,6 @@ class Checkpoints {
   std::atomic<int64_t> last_save_unix_s_;
   std::atomic<uint64_t> count_{0};
   int64_t last_begin_us_;
-  uint64_t log_bytes_at_begin_ = 0;
 };
 
 }  // namespace kvstored::server

@@ -73,7 +73,7 @@ constexpr std::array kKeys = {
             "A checkpoint at least so often, if anything was written. 0: not by time."},
     KeySpec{"log.checkpoint_log_size", KeyKind::kSize, KVS_FIELD(log.checkpoint_log_size_bytes),
             "1GiB", 0, 64 * kTib, "", true,
-            "A checkpoint when the log has grown by so much since the last. 0: not by size."},
+            "A checkpoint when a restart would replay so much of the log. 0: not by size."},
 
     KeySpec{"replication.bind", KeyKind::kIp, KVS_FIELD(replication.bind), "127.0.0.1", 0, 0, "",
             false, "Address of the replication port, where replicas connect."},

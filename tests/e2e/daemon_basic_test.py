@@ -76,6 +76,22 @@ def test_serves_and_keeps_its_data(make):
     assert Resp(node.port).must("GET", "b") == b"2"
 
 
+def test_log_that_short_lives_leave_behind_asks_for_a_checkpoint(make):
+    node = make(settings=["log.checkpoint_log_size=4MiB", "log.checkpoint_interval=0"])
+
+    def checkpoints():
+        return list((node.directory / "data").glob("set-*/*.ckpt"))
+
+    for life in range(3):
+        node.start()
+        node.wait("ready", lambda: page_or_none(node) == 200)
+        client = Resp(node.port)
+        assert not checkpoints(), "before the limit"
+        for i in range(15 if life < 2 else 40):
+            client.must("SET", f"key:{i}", "v" * 100_000)
+        node.wait("checkpoint", checkpoints) if life == 2 else node.kill()
+
+
 def page_or_none(node):
     try:
         return page(node, "/readyz")[0]

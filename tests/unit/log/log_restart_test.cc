@@ -173,6 +173,33 @@ TEST(LogRestartTest, MissingRecordsBelowTheCheckpointAreDamage) {
               HasSubstr("before its checkpoint's end"));
 }
 
+// What a start had to replay is still to be replayed by the next one, until a checkpoint holds it.
+TEST(LogRestartTest, KnowsWhatNoCheckpointHolds) {
+  Harness h(2, 16 << 10);
+  h.Create();
+  EXPECT_EQ(h.log->ReplayBytes(), 0u);
+  for (int i = 0; i < 30; ++i) {
+    h.SubmitRandom(1000);
+    h.log->Step();
+  }
+  const uint64_t written = h.log->ReplayBytes();
+  EXPECT_EQ(written, h.log->AppendedBytes());
+  h.Reopen();
+  EXPECT_EQ(h.log->opened_with().oldest_us, 1000u);
+  EXPECT_NEAR(static_cast<double>(h.log->ReplayBytes()), static_cast<double>(written), 4096);
+  const uint64_t at_begin = h.log->AppendedBytes();
+  h.SubmitValues(0, {std::string(5000, 'v')});
+  h.log->Step();
+  h.log->SetCheckpointed(at_begin);
+  EXPECT_NEAR(static_cast<double>(h.log->ReplayBytes()), 5200, 300);
+  h.log.reset();
+  RecoveryOptions options = h.ScanOptions();
+  options.needed_from = {h.submitted[0].size() - 1, h.submitted[1].size()};
+  auto recovery = Recovery::Scan(options);
+  ASSERT_TRUE(recovery.ok()) << recovery.status();
+  EXPECT_NEAR(static_cast<double>((*recovery)->TakeTail().debt.bytes), 5200, 300);
+}
+
 TEST(LogRestartTest, AbsentSegmentInTheMiddleIsDamage) {
   Harness h(1, 16 << 10);
   h.Create();
