@@ -11,7 +11,8 @@ build_packages=(
   libabsl-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libtomlplusplus-dev libcli11-dev
   libxxhash-dev liblz4-dev nlohmann-json3-dev libssl-dev libhiredis-dev libgtest-dev libgmock-dev redis-tools)
 test_packages=(
-  clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 systemd python3-pytest curl)
+  clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 systemd python3-pytest curl
+  redis-server)
 
 packages=("${build_packages[@]}")
 if [ "$what" = test ]; then
@@ -60,6 +61,10 @@ if [ "${#missing[@]}" -gt 0 ]; then
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq)
   "${apt[@]}" update
   "${apt[@]}" install -y --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
+  # Nor at the next boot: the tests start redis-server themselves.
+  if [[ " ${missing[*]} " == *" redis-server "* ]]; then
+    "${as_root[@]}" systemctl --quiet disable redis-server.service 2>/dev/null
+  fi
   echo "setup: packages installed after ${SECONDS} s"
 fi
 

@@ -51,7 +51,7 @@ class Arguments:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    assert shutil.which("redis-server"), "redis-server comes with package redis-tools"
+    assert shutil.which("redis-server"), "tools/setup.sh test installs redis-server"
     node = RedisNode(tmp_path_factory.mktemp("redis"))
     workers = check.load_and_kill(node, Arguments)
     node.start()
