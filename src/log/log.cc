@@ -245,6 +245,7 @@ absl::Status Log::AddBatch(Round* round, const record::Batch& batch) {
     header.record_count = count;
     committed_seqs_[batch.shard] = std::max(committed_seqs_[batch.shard], batch.committed);
     round->Add(header, left.first(take), offset);
+    segment_is_fresh = false;
     last_seq += count;
     left = left.subspan(take);
   }

@@ -123,6 +123,19 @@ TEST(LogTest, LargeBatchIsCutAtRecords) {
   EXPECT_EQ(h.submitted[0].size(), 12u);
 }
 
+// A transaction of many records may be longer than several segments.
+TEST(LogTest, OneBatchFillsSegmentAfterSegment) {
+  Harness h(1, 16 << 10);
+  h.Create();
+  h.SubmitValues(0, std::vector<std::string>(100, std::string(1000, 'v')));
+  h.log->Step();
+  EXPECT_EQ(h.marks.failures, 0) << h.marks.failure;
+  EXPECT_EQ(h.marks.persisted[0], 100u);
+  EXPECT_GT(h.log->segments().Count(), 5u);
+  h.Reopen();
+  EXPECT_EQ(h.submitted[0].size(), 100u);
+}
+
 TEST(LogTest, IoErrorIsFinal) {
   for (const bool at_write : {false, true}) {
     Harness h(1);
