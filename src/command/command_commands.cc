@@ -64,6 +64,7 @@ std::vector<std::string_view> CategoriesOf(const CommandSpec& spec, const Comman
   add_if((spec.flags & kFlagReadonly) != 0, "@read");
   add_if((spec.flags & kFlagWrite) != 0, "@write");
   add_if(doc.group == "string", "@string");
+  add_if(doc.group == "bitmap", "@bitmap");
   add_if(admin, "@admin");
   add_if((spec.flags & kFlagFast) != 0, "@fast");
   add_if((spec.flags & kFlagFast) == 0, "@slow");
@@ -117,9 +118,11 @@ void WriteKeySpecs(resp::Writer& out, const CommandSpec& spec, const CommandDoc&
   const std::vector<std::string_view> flags = SplitWords(doc.key_flags, '|');
   out.Set(flags.size());
   if (flags.size() > 1) {
-    // Two keys with different rights (RENAME, COPY): a specification each.
+    // Keys with different rights (RENAME, COPY, BITOP): a specification each, the last one for all
+    // that follow.
     for (size_t i = 0; i < flags.size(); ++i) {
-      WriteKeySpec(out, flags[i], "", spec.first_key + static_cast<int>(i), 0, 1);
+      const bool is_open = i + 1 == flags.size() && spec.last_key < 0;
+      WriteKeySpec(out, flags[i], "", spec.first_key + static_cast<int>(i), is_open ? -1 : 0, 1);
     }
   } else if (flags.size() == 1) {
     const int last = spec.last_key > 0 ? spec.last_key - spec.first_key : spec.last_key;

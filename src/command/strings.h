@@ -1,6 +1,9 @@
 // Handlers of string commands (Reach::kKey).
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "command/command.h"
 
 namespace kvstored::command {
@@ -25,5 +28,9 @@ OpResult HandleIncr(ShardCall& call);  // and DECR
 OpResult HandleIncrBy(ShardCall& call);
 OpResult HandleDecrBy(ShardCall& call);
 OpResult HandleIncrByFloat(ShardCall& call);
+// Overwrites a part of the present item (null: makes one); a gap before `offset` is filled with
+// zeros, the expiry stays. kOk: written, without a reply.
+OpResult WriteBytesAt(ShardCall& call, const store::Item* item, uint64_t offset,
+                      std::string_view bytes);
 
 }  // namespace kvstored::command

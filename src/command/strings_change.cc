@@ -64,13 +64,13 @@ bool TooLong(uint64_t offset, uint64_t bytes) {
 }
 
 // The common end of APPEND and SETRANGE.
-OpResult WriteAt(ShardCall& call, const store::Item* item, bool append, uint64_t offset,
-                 std::string_view bytes) {
+OpResult WriteAndReply(ShardCall& call, const store::Item* item, bool append, uint64_t offset,
+                       std::string_view bytes) {
   const uint64_t old_bytes = item == nullptr ? 0 : item->value_bytes();
   const uint64_t new_bytes = std::max<uint64_t>(old_bytes, offset + bytes.size());
-  const OpResult result = item != nullptr && bytes.size() <= kPartBytesMax
-                              ? StoreDelta(call, append, offset, bytes)
-                              : StoreOverlaid(call, item, offset, bytes);
+  const OpResult result = append && item != nullptr && bytes.size() <= kPartBytesMax
+                              ? StoreDelta(call, /*append=*/true, offset, bytes)
+                              : WriteBytesAt(call, item, offset, bytes);
   if (result == OpResult::kOk) {
     call.out->Integer(static_cast<int64_t>(new_bytes));
   }
@@ -99,6 +99,13 @@ OpResult AddToCounter(ShardCall& call, int64_t delta) {
 
 }  // namespace
 
+OpResult WriteBytesAt(ShardCall& call, const store::Item* item, uint64_t offset,
+                      std::string_view bytes) {
+  return item != nullptr && bytes.size() <= kPartBytesMax
+             ? StoreDelta(call, /*append=*/false, offset, bytes)
+             : StoreOverlaid(call, item, offset, bytes);
+}
+
 OpResult HandleAppend(ShardCall& call) {
   const store::Item* item = call.shard->Peek(call.keys[0]);
   const uint64_t offset = item == nullptr ? 0 : item->value_bytes();
@@ -108,7 +115,7 @@ OpResult HandleAppend(ShardCall& call) {
     return OpResult::kOk;
   }
   // Empty bytes write too: an absent key comes into being, and WATCH sees a present one change.
-  return WriteAt(call, item, /*append=*/true, offset, bytes);
+  return WriteAndReply(call, item, /*append=*/true, offset, bytes);
 }
 
 OpResult HandleSetRange(ShardCall& call) {
@@ -131,7 +138,7 @@ OpResult HandleSetRange(ShardCall& call) {
     call.out->Error(kErrTooLong);
     return OpResult::kOk;
   }
-  return WriteAt(call, item, /*append=*/false, static_cast<uint64_t>(offset), bytes);
+  return WriteAndReply(call, item, /*append=*/false, static_cast<uint64_t>(offset), bytes);
 }
 
 OpResult HandleIncr(ShardCall& call) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "command/bit_commands.h"
 #include "command/command.h"
 #include "command/keys.h"
 #include "command/keyspace.h"
@@ -62,6 +63,15 @@ constexpr CommandSpec kStringCommands[] = {
     OneKey("incrby", 3, kGrowFast, &HandleIncrBy),
     OneKey("decrby", 3, kGrowFast, &HandleDecrBy),
     OneKey("incrbyfloat", 3, kGrowFast, &HandleIncrByFloat),
+};
+
+constexpr CommandSpec kBitCommands[] = {
+    OneKey("getbit", 3, kReadFast, &HandleGetBit),
+    OneKey("setbit", 4, kGrow, &HandleSetBit),
+    OneKey("bitcount", -2, kRead, &HandleBitCount),
+    OneKey("bitpos", -3, kRead, &HandleBitPos),
+    OneKey("bitfield", -2, kGrow, &HandleBitField),
+    OneKey("bitfield_ro", -2, kReadFast, &HandleBitField),
 };
 
 constexpr CommandSpec kKeyCommands[] = {
@@ -141,9 +151,10 @@ size_t SlotOf(const char* lower, size_t bytes) {
 Table MakeTable() {
   Table table;
   for (std::span<const CommandSpec> family :
-       {std::span<const CommandSpec>(kStringCommands), std::span<const CommandSpec>(kKeyCommands),
-        std::span<const CommandSpec>(kServerCommands), ConnectionCommands(), TransactionCommands(),
-        MultiKeyCommands(), MoveCommands()}) {
+       {std::span<const CommandSpec>(kStringCommands), std::span<const CommandSpec>(kBitCommands),
+        std::span<const CommandSpec>(kKeyCommands), std::span<const CommandSpec>(kServerCommands),
+        ConnectionCommands(), TransactionCommands(), MultiKeyCommands(), MoveCommands(),
+        BitOpCommands()}) {
     table.specs.insert(table.specs.end(), family.begin(), family.end());
   }
   std::sort(table.specs.begin(), table.specs.end(), [](const CommandSpec& a, const CommandSpec& b) {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "command/bit_commands.h"
 #include "command/numbers.h"
 #include "command/strings.h"
 #include "command/transaction.h"
@@ -17,8 +18,21 @@ uint64_t NumberBytesMax(const CommandSpec& spec) {
   return spec.shard_handler == &HandleIncrByFloat ? 5200 : 64;
 }
 
-// What SETRANGE fills up before its bytes; nothing where it will refuse.
+// Does it change a part of a value?
+bool WritesInPlace(const CommandSpec& spec) {
+  return spec.shard_handler == &HandleAppend || spec.shard_handler == &HandleSetRange ||
+         spec.shard_handler == &HandleSetBit || spec.shard_handler == &HandleBitField;
+}
+
+// What SETRANGE fills up before its bytes, SETBIT and BITFIELD up to their bits; nothing where they
+// will refuse.
 uint64_t GapBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
+  if (spec.shard_handler == &HandleSetBit) {
+    return SetBitBytes(args);
+  }
+  if (spec.shard_handler == &HandleBitField) {
+    return BitFieldBytes(args);
+  }
   int64_t offset = 0;
   if (spec.shard_handler != &HandleSetRange || args.size() < 4 || args[3].empty() ||
       !ParseInt64(args[2], &offset) || offset < 0) {
@@ -58,8 +72,7 @@ void PlanKeyCommand(TransactionCommand* command) {
                             : bytes;
     part.memory_bytes = (spec.flags & kFlagDenyOom) != 0 ? bytes : 0;
     // Too much for a delta: the whole value is written anew, with what was there.
-    part.moves_value = NeedsRun(bytes) && (spec.shard_handler == &HandleAppend ||
-                                           spec.shard_handler == &HandleSetRange);
+    part.moves_value = NeedsRun(bytes) && WritesInPlace(spec);
   }
 }
 

@@ -38,6 +38,15 @@ PAST = [b"1", b"1000000", b"1600000000"]
 UNKNOWN = [b"foo", b"LPUSHY", b"hsetx", b"GETX", b"x" * 200, b"get\x00", b"", b"SETBIT2", b"pub\r\nlish", b"G ET"]
 
 
+BIT_OFFSETS = [b"0", b"1", b"7", b"8", b"9", b"100", b"-1", b"4000", b"600000", b"4294967296", b"9223372036854775807"]
+BIT_ENDS = [b"0", b"1", b"-1", b"-2", b"3", b"7", b"8", b"20", b"-20", b"100", b"-100", b"9223372036854775807",
+            b"-9223372036854775808"]
+FIELD_TYPES = [b"u8", b"i8", b"u1", b"i1", b"u4", b"i5", b"u13", b"i16", b"u32", b"i33", b"u63", b"i63", b"i64"]
+BAD_FIELD_TYPES = [b"u64", b"i65", b"u0", b"i0", b"x8", b"8", b"u", b"", b"i-1", b"u08", b"U8", b"u8\x00"]
+FIELD_OFFSETS = [b"0", b"1", b"#1", b"#0", b"3", b"#3", b"64", b"63", b"100", b"#40", b"600000", b"-1", b"#-1", b"#", b"##1",
+                 b"4294967296", b"#9223372036854775807"]
+
+
 class Generator:
     def __init__(self, seed, past_sets=True, large=True):
         self.random = random.Random(seed)
@@ -159,6 +168,44 @@ class Generator:
         ]
         return self.random.choice(choices)()
 
+    def bit_field(self):
+        args = [self.pick([b"BITFIELD", b"BITFIELD", b"BITFIELD", b"bitfield_ro"]), self.key()]
+        for _ in range(self.random.choice([0, 1, 1, 2, 3, 5])):
+            field = [self.pick(FIELD_TYPES, FIELD_TYPES, FIELD_TYPES, FIELD_TYPES, BAD_FIELD_TYPES), self.pick(FIELD_OFFSETS)]
+            choice = self.random.random()
+            if choice < 0.35 or args[0] == b"bitfield_ro":
+                args += [self.word("get")] + field
+            elif choice < 0.6:
+                args += [self.word("set")] + field + [self.pick(INTEGERS)]
+            elif choice < 0.85:
+                args += [self.word("incrby")] + field + [self.pick(INTEGERS)]
+            elif choice < 0.97:
+                args += [self.word("overflow"), self.pick([b"wrap", b"SAT", b"Fail", b"sat", b"FAIL", b"x"])]
+            else:
+                args += self.pick([[b"get"], [b"set", b"u8", b"0"], [b"overflow"], [b"incrby", b"u8", b"0", b"x"], [b"put"]])
+        return args
+
+    def bit_range(self, first=()):
+        args = list(first) + [self.pick(BIT_ENDS, BIT_ENDS, BIT_ENDS, NOT_INTEGERS), self.pick(BIT_ENDS, BIT_ENDS, BIT_ENDS, NOT_INTEGERS),
+                              self.pick([b"BIT", b"byte", b"bit", b"BYTE", b"bits"])]
+        return args[:self.random.randint(0, len(args) + 1)]
+
+    def bit_command(self):
+        choices = [
+            lambda: [b"GETBIT", self.key(), self.pick(BIT_OFFSETS, BIT_OFFSETS, BIT_OFFSETS, NOT_INTEGERS)],
+            lambda: [b"SETBIT", self.key(), self.pick(BIT_OFFSETS, BIT_OFFSETS, BIT_OFFSETS, NOT_INTEGERS),
+                     self.pick([b"0", b"1", b"1", b"2", b"-1", b"x", b""])],
+            lambda: [b"SETBIT", self.key(), self.pick(BIT_OFFSETS[:6]), self.pick([b"0", b"1"])],
+            lambda: [b"BITCOUNT", self.key()] + self.bit_range(),
+            lambda: [b"BITCOUNT", self.key()] + self.bit_range(),
+            lambda: [b"BITPOS", self.key()] + self.bit_range([self.pick([b"0", b"1", b"0", b"1", b"2", b"x"])]),
+            lambda: [b"BITPOS", self.key(), self.pick([b"0", b"1"])] + self.bit_range(),
+            lambda: [b"BITOP", self.word(self.random.choice(["and", "or", "xor", "not", "nand"])), self.key()] + self.some_keys(),
+            lambda: [b"BITOP", b"NOT", self.key(), self.key()],
+            self.bit_field, self.bit_field, self.bit_field,
+        ]
+        return self.random.choice(choices)()
+
     def key_command(self):
         choices = [
             lambda: [self.pick([b"DEL", b"UNLINK", b"EXISTS", b"TOUCH"])] + self.some_keys(),
@@ -218,7 +265,8 @@ class Generator:
             self.hello_command, self.hello_command,
             lambda: [b"CONFIG", b"GET", b"no-such-setting*"],
             lambda: [b"COMMAND", b"INFO", self.pick([b"get", b"set", b"mget", b"GetEx", b"nosuch", b"del", b"rename",
-                                                     b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange"])],
+                                                     b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange", b"bitop",
+                                                     b"bitfield", b"getbit", b"setbit", b"bitpos"])],
             lambda: [b"COMMAND", b"GETKEYS"] + self.pick([[b"get", b"a"], [b"mset", b"a", b"1", b"b", b"2"], [b"ping", b"a"],
                                                           [b"nosuch", b"x"], [b"get", b"a", b"b"], [b"del", b"a", b"b"]]),
             lambda: [b"CLUSTER", self.pick([b"INFO", b"SLOTS", b"NODES"])],
@@ -242,8 +290,10 @@ class Generator:
 
     def command(self):
         choice = self.random.random()
-        if choice < 0.55:
+        if choice < 0.43:
             return self.string_command()
+        if choice < 0.57:
+            return self.bit_command()
         if choice < 0.85:
             return self.key_command()
         if choice < 0.93:

@@ -89,12 +89,13 @@ TEST_P(AllOrNothing, WhatOneShardsLogRefusesAllRefuse) {
   const char* const misconf = "-MISCONF ";
   Words del = {"DEL"};
   for (int i = 0; i < 40; ++i) {
-    del.push_back(std::string(60'000, static_cast<char>('0' + i)) + KeyOn(i % 4, 2));
+    del.push_back(std::string(60'000, static_cast<char>('0' + i)) +
+                  KeyOn(static_cast<ShardId>(i % 4), 2));
     Ask(client_, {"SET", del.back(), "1"});
   }
   Settle();
   const std::string size_before = Ask(client_, {"DBSIZE"});
-  for (const std::string& removal : {"DEL", "UNLINK"}) {
+  for (const char* const removal : {"DEL", "UNLINK"}) {
     log_left_bytes_ = 512 << 10;
     del[0] = removal;
     EXPECT_TRUE(Ask(client_, del).starts_with(misconf));
