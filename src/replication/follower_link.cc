@@ -51,12 +51,9 @@ void FollowerLink::OnAdmittedMessage(Message& message) {
 
 std::string FollowerLink::CheckAdmission(const Admission& admission, const JoinPlan& own) const {
   const NodeFacts& primary = admission.primary;
-  if (primary.shard_count != context_->options.shard_count) {
-    return absl::StrFormat(
-        "the primary has %d shards, this node runs %d: start it with server.shards = %d",
-        primary.shard_count, context_->options.shard_count, primary.shard_count);
-  }
-  if (primary.data_set_id.empty() || primary.epochs.empty() ||
+  // Who begins anew, begins with the primary's shards.
+  const bool fits = own.adopt || primary.shard_count == context_->options.shard_count;
+  if (!fits || primary.data_set_id.empty() || primary.epochs.empty() ||
       admission.common.size() != primary.shard_count || admission.lane_count == 0 ||
       admission.lane_count > context_->options.lane_count_max) {
     return "the admission makes no sense";
@@ -81,9 +78,7 @@ void FollowerLink::OnAdmission(const Admission& admission) {
     return;
   }
   if (const std::string wrong = CheckAdmission(admission, own); !wrong.empty()) {
-    Refuse(admission.primary.shard_count != context_->options.shard_count ? Refusal::kShardCount
-                                                                          : Refusal::kMalformed,
-           wrong);
+    Refuse(Refusal::kMalformed, wrong);
     return;
   }
   admitted_ = true;

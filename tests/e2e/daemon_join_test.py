@@ -4,8 +4,8 @@ import socket
 import threading
 
 import pytest
-from cluster_fixture import (ALONE, attempt, make_cluster, put, wait_promotable,  # noqa: F401
-                             wait_streaming)
+from cluster_fixture import (ALONE, attempt, make_cluster, put, wait_equal,  # noqa: F401
+                             wait_promotable, wait_streaming)
 from cluster import free_ports
 
 
@@ -89,3 +89,19 @@ def test_a_replica_keeps_its_right_to_be_promoted(cluster):
     wait_streaming(second)
     assert attempt(first, "CONFIG", "SET", "replication.ack_replicas", "1") == "OK"
     wait_promotable(second)
+
+
+@pytest.mark.parametrize("shards", [1, 8])
+def test_a_new_replica_takes_over_the_shards_of_its_primary(cluster, shards):
+    primary = cluster.alone()
+    for i in range(50):
+        put(primary, f"key:{i}", f"value {i}")
+    replica = cluster.node("replica", primary,
+                           [*ALONE, f"server.shards={shards}", "server.threads=1"]).start()
+    wait_streaming(replica)
+    wait_equal(primary, replica)
+    assert attempt(replica, "GET", "key:49") == b"value 49"
+    replica.kill()
+    replica.start()
+    wait_streaming(replica)
+    wait_equal(primary, replica)
