@@ -100,10 +100,25 @@ absl::Status CheckTornHeader(const RecoveryOptions& options, const Candidate& ca
   return absl::OkStatus();
 }
 
-// Every file that was made and is not part of what is left of the chain must be there.
-absl::Status CheckNotedFiles(const RecoveryOptions& options,
+// Without it nobody could tell whether the newest segments are gone.
+absl::StatusOr<LogFiles> LoadNoted(const RecoveryOptions& options, uint64_t newest) {
+  absl::StatusOr<LogFiles> noted = LoadLogFiles(options.device, options.directory);
+  if (!absl::IsNotFound(noted.status())) {
+    return noted;
+  }
+  if (newest == 0) {
+    return LogFiles();
+  }
+  return DamageError(absl::StrFormat(
+      "%s/%s_files is absent, though %s was begun: it may not have been the newest one; %s",
+      options.device->Describe(), options.directory, SegmentName(options.directory, newest),
+      DamageRemedy()));
+}
+
+// Every file that was made and is not part of what is left of the chain must be there, and none of
+// them begun.
+absl::Status CheckNotedFiles(const RecoveryOptions& options, const LogFiles& noted,
                              const std::map<uint64_t, Candidate>& candidates, uint64_t newest) {
-  KVS_ASSIGN_OR_RETURN(const LogFiles noted, LoadLogFiles(options.device, options.directory));
   for (uint64_t number = newest + 1; number <= noted.newest; ++number) {
     const auto found = candidates.find(number);
     if (found == candidates.end() || found->second.file->size_bytes() < noted.segment_bytes) {
@@ -114,6 +129,11 @@ absl::Status CheckNotedFiles(const RecoveryOptions& options,
           found == candidates.end() ? "absent" : "cut short at offset 0", noted.newest,
           DamageRemedy()));
     }
+  }
+  if (newest < noted.begun) {
+    return DamageError(absl::StrFormat(
+        "%s/%s: its header (offset 0) is gone, and it held the newest records of every shard; %s",
+        options.device->Describe(), SegmentName(options.directory, noted.begun), DamageRemedy()));
   }
   return absl::OkStatus();
 }
@@ -147,8 +167,9 @@ absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {
       KVS_RETURN_IF_ERROR(CheckTornHeader(options, candidate, number));
     }
   }
-  KVS_RETURN_IF_ERROR(CheckNotedFiles(options, candidates, newest));
   Chain chain;
+  KVS_ASSIGN_OR_RETURN(chain.noted, LoadNoted(options, newest));
+  KVS_RETURN_IF_ERROR(CheckNotedFiles(options, chain.noted, candidates, newest));
   for (uint64_t number = newest; number != 0; --number) {
     Candidate& candidate = candidates[number];
     Segment segment;

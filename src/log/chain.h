@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "log/meta.h"
 #include "log/recovery.h"
 
 namespace kvstored::log {
@@ -12,6 +13,7 @@ namespace kvstored::log {
 struct Chain {
   std::vector<Segment> segments;  // oldest first; `end` not known yet
   std::string break_reason;       // why the chain does not reach further back, if that is odd
+  LogFiles noted;                 // zeros: no segment was ever begun
 };
 
 absl::StatusOr<Chain> FindChain(const RecoveryOptions& options);

@@ -371,6 +371,11 @@ absl::Status Log::Close() {
   if (status.ok() && current_.dirty) {
     status = PersistCurrent();
   }
+  if (status.ok()) {
+    // So that the next start knows where the log ended.
+    const std::lock_guard<std::mutex> prepare(prepare_mutex_);
+    status = NoteFiles(next_spare_number_ - 1);
+  }
   if (!status.ok()) {
     Fail(status);
   }

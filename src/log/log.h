@@ -255,6 +255,7 @@ class Log {
   absl::Status Begin(LogTail tail);
   absl::Status CollectLeftovers(uint64_t oldest_number);
   absl::Status NoteFiles(uint64_t newest_number);
+  absl::Status NoteCut(const std::vector<Seq>& seqs);
   absl::Status AddBatch(Round* round, const record::Batch& batch);
   absl::Status WriteRound(Round* round);
   absl::Status Roll();
@@ -304,8 +305,10 @@ class Log {
 
   std::mutex prepare_mutex_;        // one maker of spares at a time
   std::vector<Seq> needed_;         // of the last Retain; empty: everything is needed
+  std::vector<Seq> cut_seqs_;       // of a cut that is not through; else empty
   uint64_t next_spare_number_ = 1;  // spares are used in the order of their numbers
 
+  std::atomic<uint64_t> begun_number_{0};
   std::unique_ptr<Marks[]> marks_;
   SegmentIndex index_;
   Space space_;

@@ -44,6 +44,7 @@ absl::Status Log::Begin(LogTail tail) {
     // What was recovered may only be in the page cache: a process can die without its machine.
     KVS_RETURN_IF_ERROR(newest.file->Persist());
     current_.header = newest.header;
+    begun_number_.store(newest.header.number, std::memory_order_relaxed);
     current_.end = newest.end;
     persisted_position_ = {newest.header.number, newest.end};
   }
@@ -67,10 +68,25 @@ absl::Status Log::Begin(LogTail tail) {
   return absl::OkStatus();
 }
 
-// Noted only when the file is there whole, and before it is used.
+// With prepare_mutex_ held. A file is noted only when it is there whole, and before it is used.
 absl::Status Log::NoteFiles(uint64_t newest_number) {
-  return SaveLogFiles(options_.device, options_.directory,
-                      {.newest = newest_number, .segment_bytes = options_.segment_bytes});
+  LogFiles files{.newest = newest_number,
+                 .segment_bytes = options_.segment_bytes,
+                 .begun = begun_number_.load(std::memory_order_acquire),  // partner: StartSegment
+                 .persisted = {}};
+  for (ShardId shard = 0; shard < options_.shard_count; ++shard) {
+    files.persisted.push_back(
+        std::min(persisted(shard), cut_seqs_.empty() ? UINT64_MAX : cut_seqs_[shard]));
+  }
+  return SaveLogFiles(options_.device, options_.directory, files);
+}
+
+// A cut takes back what was confirmed: known before the cut is persistent, or a crash between the
+// two would look like damage. Empty: the cut is through.
+absl::Status Log::NoteCut(const std::vector<Seq>& seqs) {
+  const std::lock_guard<std::mutex> lock(prepare_mutex_);
+  cut_seqs_ = seqs;
+  return seqs.empty() ? absl::OkStatus() : NoteFiles(next_spare_number_ - 1);
 }
 
 // Files outside the chain: spares prepared by an earlier life, segments that were being recycled.
@@ -94,8 +110,7 @@ absl::Status Log::CollectLeftovers(uint64_t oldest_number) {
       useless.push_back(name);
     }
   }
-  KVS_ASSIGN_OR_RETURN(const LogFiles noted, LoadLogFiles(options_.device, options_.directory));
-  if (noted != LogFiles{next_spare_number_ - 1, options_.segment_bytes}) {
+  if (current_.header.number != 0) {
     KVS_RETURN_IF_ERROR(NoteFiles(next_spare_number_ - 1));
   }
   for (const std::string& name : useless) {
@@ -231,6 +246,7 @@ absl::Status Log::StartSegment(const SpareSegment& spare) {
   // Orders the header before the segment's first frame.
   KVS_RETURN_IF_ERROR(spare.file->Persist());
   current_ = Current{header, spare.name, spare.file, kSegmentHeaderBytes, false};
+  begun_number_.store(header.number, std::memory_order_release);  // partner: NoteFiles
   persisted_position_ = {header.number, kSegmentHeaderBytes};
   Segment segment;
   segment.header = header;
@@ -287,6 +303,9 @@ absl::Status Log::CutAbove(const std::vector<Seq>& seqs) {
     committed_seqs_[s] = std::min(committed_seqs_[s], last_seqs_[s]);
   }
   if (status.ok() && cuts) {
+    status = NoteCut(last_seqs_);
+  }
+  if (status.ok() && cuts) {
     // The new segment's header names the cut: persistent before Roll returns.
     status = Roll();
     UpdateSpace();
@@ -302,7 +321,7 @@ absl::Status Log::CutAbove(const std::vector<Seq>& seqs) {
     marks_[s].written.store(last_seqs_[s], std::memory_order_release);
     marks_[s].persisted.store(last_seqs_[s], std::memory_order_release);
   }
-  return absl::OkStatus();
+  return NoteCut({});
 }
 
 }  // namespace kvstored::log

@@ -288,20 +288,23 @@ absl::Status SaveManifest(NvmDevice* device, const std::string& directory,
 
 absl::StatusOr<LogFiles> LoadLogFiles(NvmDevice* device, const std::string& log_directory) {
   const std::string name = log_directory + "_files";
-  const absl::StatusOr<json> document = LoadText(device, name, "log_files");
-  if (absl::IsNotFound(document.status())) {
-    return LogFiles();
-  }
-  KVS_RETURN_IF_ERROR(document.status());
-  Fields fields(*document);
-  const LogFiles files{fields.Number("newest"), fields.Number("segment_bytes")};
+  KVS_ASSIGN_OR_RETURN(const json document, LoadText(device, name, "log_files"));
+  Fields fields(document);
+  LogFiles files;
+  files.newest = fields.Number("newest");
+  files.segment_bytes = fields.Number("segment_bytes");
+  files.begun = fields.Number("begun");
+  files.persisted = fields.Seqs("persisted");
   KVS_RETURN_IF_ERROR(Check(fields, device->Describe() + "/" + name));
   return files;
 }
 
 absl::Status SaveLogFiles(NvmDevice* device, const std::string& log_directory,
                           const LogFiles& files) {
-  const json document = {{"newest", files.newest}, {"segment_bytes", files.segment_bytes}};
+  const json document = {{"newest", files.newest},
+                         {"segment_bytes", files.segment_bytes},
+                         {"begun", files.begun},
+                         {"persisted", files.persisted}};
   return SaveText(device, log_directory + "_files", "log_files", document.dump(2) + "\n");
 }
 

@@ -67,16 +67,18 @@ absl::StatusOr<Manifest> LoadManifest(NvmDevice* device, const std::string& dire
 absl::Status SaveManifest(NvmDevice* device, const std::string& directory,
                           const Manifest& manifest);
 
-// Which files of a log were made, noted outside of them: LOG_DIRECTORY + "_files". A segment is
-// noted before it is used, so one that is absent, though the newest that is left ends before it,
-// may have held records.
+// What a log must hold, noted outside of it: LOG_DIRECTORY + "_files". A segment is noted before it
+// is used, so one that is absent, though the newest that is left ends before it, may have held
+// records. Noted again with each new segment and at an orderly end.
 struct LogFiles {
   uint64_t newest = 0;         // number; all up to it were made, the oldest may be gone
   uint64_t segment_bytes = 0;  // size of those that are not begun yet
+  uint64_t begun = 0;          // number of the newest whose header was persistent
+  std::vector<Seq> persisted;  // per shard: records up to it were persistent
   friend bool operator==(const LogFiles&, const LogFiles&) = default;
 };
 
-// Nothing noted yet: zeros.
+// kNotFound: no segment was ever begun.
 absl::StatusOr<LogFiles> LoadLogFiles(NvmDevice* device, const std::string& log_directory);
 absl::Status SaveLogFiles(NvmDevice* device, const std::string& log_directory,
                           const LogFiles& files);

@@ -40,6 +40,7 @@ class RecoveryScan {
           ScanSegment(&chain.segments[i], is_newest ? nullptr : &chain.segments[i + 1].header));
     }
     tail_.segments = std::move(chain.segments);
+    KVS_RETURN_IF_ERROR(CheckEnd(chain.noted));
     return Finish();
   }
 
@@ -49,6 +50,7 @@ class RecoveryScan {
   absl::Status ScanSegment(Segment* segment, const SegmentHeader* successor);
   absl::Status AddFrame(Segment* segment, const ScannedFrame& frame);
   absl::Status JudgeEnd(Segment* segment, uint64_t offset, const SegmentHeader* successor);
+  absl::Status CheckEnd(const LogFiles& noted);
   absl::Status Finish();
   absl::Status DamageAt(const Segment& segment, uint64_t offset, const std::string& what) const;
 
@@ -242,6 +244,19 @@ absl::Status RecoveryScan::JudgeEnd(Segment* segment, uint64_t offset,
     base::LogWarning(absl::StrFormat(
         "%s/%s: torn tail cut at offset %d (%d bytes, never confirmed persistent)",
         options_.device->Describe(), segment->name, offset, claim.last_frame_end - offset));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecoveryScan::CheckEnd(const LogFiles& noted) {
+  for (uint32_t s = 0; s < options_.shard_count && s < noted.persisted.size(); ++s) {
+    if (result_.shards[s].last_seq < noted.persisted[s]) {
+      return DamageError(absl::StrFormat(
+          "%s/%s: shard %d ends at seq %d, but its records were confirmed persistent up to seq %d: "
+          "the newest part of the log is missing; %s",
+          options_.device->Describe(), options_.directory, s, result_.shards[s].last_seq,
+          noted.persisted[s], DamageRemedy()));
+    }
   }
   return absl::OkStatus();
 }

@@ -341,3 +341,26 @@ def test_rejoin_does_not_concern_a_primary(cluster):
     node.start()
     wait_serving(node)
     ledger.verify(node)
+
+
+def test_zeroed_newest_records_after_an_orderly_end(cluster):
+    """They look like a torn tail, or a segment that was never begun: the note beside the log tells."""
+    node = cluster.alone()
+    for i in range(200):
+        put(node, f"key:{i}", "x" * 1000)
+    node.stop()
+    segment = segments(node)[-1]
+    notes = segment.parent.parent / "log_files"
+    whole = segment.read_bytes()
+    for start, words in ((0, ["its header (offset 0) is gone"]),
+                         (4096, ["confirmed persistent up to seq"])):
+        segment.write_bytes(whole[:start] + bytes(len(whole) - start))
+        refuses_to_start(node, str(segment.parent), *words, "restore the file from a copy")
+    segment.write_bytes(whole)
+    text = notes.read_bytes()
+    notes.unlink()
+    refuses_to_start(node, str(notes), "is absent, though", "restore the file from a copy")
+    notes.write_bytes(text)
+    node.start()
+    wait_serving(node)
+    assert attempt(node, "GET", "key:199") == b"x" * 1000

@@ -165,6 +165,7 @@ TEST(GoldenTest, RecordReadsBack) {
 TEST(GoldenTest, LogReadsBack) {
   Harness h(2, 8 << 10);
   h.device.SetContents(kSegment, Frozen(kSegment, 1));
+  h.device.SetContents(kLogFiles, Frozen(kLogFiles, 1));
   auto recovery = h.Scan();
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   const RecoveryResult& result = (*recovery)->result();
@@ -210,7 +211,8 @@ TEST(GoldenTest, TextsReadBack) {
   h.device.SetContents(kLogFiles, Frozen(kLogFiles, 1));
   auto files = LoadLogFiles(&h.device, kLogDirectory);
   ASSERT_TRUE(files.ok()) << files.status();
-  EXPECT_EQ(*files, (LogFiles{.newest = 1, .segment_bytes = 8 << 10}));
+  EXPECT_EQ(*files,
+            (LogFiles{.newest = 1, .segment_bytes = 8 << 10, .begun = 1, .persisted = {4, 3}}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // what was never confirmed, or not at all with the place named.
 #include <gmock/gmock.h>
 
+#include "log/damage.h"
 #include "tests/unit/log/log_fixture.h"
 
 namespace kvstored::log {
@@ -239,6 +240,74 @@ TEST(DamageTest, DeletedAndEmptiedNewestSegmentsAreNamed) {
   expect_named(newest_begun, " is absent");
   h.device.SetContents(newest, {});
   expect_named(newest_begun, " is cut short");
+}
+
+// Zeroed, a begun segment looks like a spare and lost frames like a torn tail: what was noted
+// outside of the log tells.
+TEST(DamageTest, ZeroedNewestSegmentsAreNamed) {
+  for (const bool orderly : {false, true}) {
+    Harness h(2, 8 << 10);
+    h.Create();
+    Fill(&h, 60);
+    while (h.log->NeedsSegment()) {
+      ASSERT_TRUE(h.log->PrepareSegment().ok());
+    }
+    const uint64_t newest = h.log->segments().Count();
+    ASSERT_GE(newest, 3u);
+    if (orderly) {
+      ASSERT_TRUE(h.log->Close().ok());
+    }
+    h.log.reset();
+    const std::string name = SegmentName(kLogDirectory, newest);
+    const std::vector<uint8_t> whole = h.device.Contents().at(name);
+    h.device.SetContents(name, std::vector<uint8_t>(whole.size()));
+    absl::Status status = h.Scan().status();
+    EXPECT_TRUE(IsDamage(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name + ": its header (offset 0) is gone"));
+    std::vector<uint8_t> without_frames = whole;
+    std::fill(without_frames.begin() + kSegmentHeaderBytes, without_frames.end(), 0);
+    h.device.SetContents(name, without_frames);
+    status = h.Scan().status();
+    if (orderly) {
+      EXPECT_TRUE(IsDamage(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("confirmed persistent up to seq"));
+    }
+    h.device.SetContents(name, whole);
+    ASSERT_TRUE(h.Scan().ok());
+    ASSERT_TRUE(h.device.Remove(std::string(kLogDirectory) + "_files").ok());
+    status = h.Scan().status();
+    EXPECT_TRUE(IsDamage(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("log_files is absent, though"));
+  }
+}
+
+// A cut takes back records that were confirmed: no crash on its way looks like damage.
+TEST(DamageTest, PowerCutAtEveryCallOfACut) {
+  bool was_cut = false;
+  for (uint64_t cut_at = 0; !was_cut; ++cut_at) {
+    Harness h(1, 16 << 10, cut_at + 1);
+    h.Create();
+    Fill(&h, 40);
+    while (h.log->NeedsSegment()) {
+      ASSERT_TRUE(h.log->PrepareSegment().ok());
+    }
+    const Seq half = h.submitted[0].size() / 2;
+    h.device.CrashAfter(cut_at);
+    was_cut = h.log->CutAbove({half}).ok();
+    if (was_cut) {
+      EXPECT_GE(cut_at, 4u) << "the cut and its note are calls of the device";
+      while (!h.device.crashed() && h.log->NeedsSegment()) {
+        (void)h.log->PrepareSegment();
+      }
+    }
+    h.log.reset();
+    h.device.PowerCut();
+    auto recovery = h.Scan();
+    ASSERT_TRUE(recovery.ok()) << "cut at call " << cut_at << ": " << recovery.status();
+    const Seq last = (*recovery)->result().shards[0].last_seq;
+    EXPECT_TRUE(last == half || last == h.submitted[0].size()) << last;
+    EXPECT_TRUE(last == half || !was_cut);
+  }
 }
 
 TEST(DamageTest, SegmentsUnderEachOthersNamesAreNamed) {
