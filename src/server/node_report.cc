@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/hex.h"
 #include "server/node.h"
+#include "server/report_text.h"
 
 namespace kvstored::server {
 namespace {
@@ -39,17 +40,6 @@ uint64_t ResidentBytes() {
   const int fields = std::fscanf(stream, "%lu %lu", &total, &resident);
   std::fclose(stream);
   return fields == 2 ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
-}
-
-std::string HumanBytes(uint64_t bytes) {
-  const char* const units[] = {"B", "K", "M", "G", "T"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(units)) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrFormat("%dB", bytes) : absl::StrFormat("%.2f%s", value, units[unit]);
 }
 
 // Redis clients compare 40 hexadecimal digits.
@@ -288,7 +278,9 @@ std::string Node::WritesRefused() const {
       return "this node is a replica (-READONLY)";
     case OpResult::kNoReplicas:
       return gate.writable.load(std::memory_order_relaxed)
-                 ? "the member set is incomplete or does not acknowledge (-NOREPLICAS)"
+                 ? "the member set is incomplete or does not acknowledge (-NOREPLICAS)" +
+                       OnTheirWay(report().replicas, static_cast<uint64_t>(std::max<int64_t>(
+                                                         core_->pool.charged_bytes(), 0)))
                  : "no epoch of this node is open (-NOREPLICAS)";
     case OpResult::kDiskFull:
       return "the log's file system is full (-MISCONF)";
