@@ -54,7 +54,7 @@ std::optional<uint32_t> Members::RowFor(const Id128& store_id) {
     }
   }
   if (free) {
-    rows_[*free].store_id = store_id;
+    rows_[*free] = {.store_id = store_id};
     context_->progress->ResetRow(*free, context_->options.shard_count);
   }
   return free;
@@ -156,29 +156,32 @@ void Members::GrantPromotion() {
   }
 }
 
-void Members::UpdateSilence(int64_t now_us) {
-  int64_t since = 0;
-  if (set_.ack != AckLevel::kNone && set_.ack_replicas != 0) {
-    bool incomplete = !IsComplete();
-    for (const Member& member : set_.members) {
-      ReplicaLink* link = Find(member.store_id);
-      if (link == nullptr || link->state() < StreamState::kCatchUp) {
-        incomplete = true;
-        continue;
-      }
-      const int64_t behind = link->BehindSinceUs(counts_persisted(), now_us);
-      since = behind == 0 ? since : (since == 0 ? behind : std::min(since, behind));
-    }
-    if (!incomplete) {
-      incomplete_since_us_ = 0;
-    } else if (incomplete_since_us_ == 0) {
-      incomplete_since_us_ = now_us;
-    }
-    if (incomplete_since_us_ != 0) {
-      since = since == 0 ? incomplete_since_us_ : std::min(since, incomplete_since_us_);
-    }
+// A member is silent while it is away or leaves something unacknowledged (P8). Its clock goes on
+// when its link ends, and when a new one comes up: only an acknowledgement sets it back.
+void Members::UpdateSilence(Row* row, int64_t now_us) {
+  ReplicaLink* link = Find(row->store_id);
+  if (!IsMember(row->store_id)) {
+    row->silent_since_us = 0;
+    row->silent_before_us = 0;
+  } else if (link == nullptr || link->state() < StreamState::kCatchUp) {
+    row->silent_since_us = row->silent_since_us == 0 ? now_us : row->silent_since_us;
+    row->silent_before_us = row->silent_since_us;
   } else {
-    incomplete_since_us_ = 0;
+    row->silent_since_us = link->BehindSinceUs(counts_persisted(), row->silent_before_us, now_us);
+    row->silent_before_us = row->silent_since_us == 0 ? 0 : row->silent_before_us;
+  }
+}
+
+void Members::UpdateSilence(int64_t now_us) {
+  const bool incomplete = set_.ack != AckLevel::kNone && !IsComplete();
+  incomplete_since_us_ =
+      !incomplete ? 0 : (incomplete_since_us_ == 0 ? now_us : incomplete_since_us_);
+  int64_t since = incomplete_since_us_;
+  for (Row& row : rows_) {
+    UpdateSilence(&row, now_us);
+    if (row.silent_since_us != 0) {
+      since = since == 0 ? row.silent_since_us : std::min(since, row.silent_since_us);
+    }
   }
   context_->progress->SetSilentSince(since);
 }

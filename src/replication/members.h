@@ -59,6 +59,10 @@ class Members {
   struct Row {
     Id128 store_id;
     bool connected = false;
+    // Of a member, Clock::MonotonicUs, 0 = it was not: since when it has been silent, and since
+    // when it was as its newest link came up.
+    int64_t silent_since_us = 0;
+    int64_t silent_before_us = 0;
   };
 
   // --- The set as it stands (members.cc). ---
@@ -76,6 +80,7 @@ class Members {
   void StartJoin(int64_t now_us);
   void GrantPromotion();
   void UpdateSilence(int64_t now_us);
+  void UpdateSilence(Row* row, int64_t now_us);
 
   // --- A change of it, step by step (members_change.cc). ---
 

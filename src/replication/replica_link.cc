@@ -334,16 +334,18 @@ bool ReplicaLink::HoldsCommitted(bool persisted) const {
          });
 }
 
-int64_t ReplicaLink::BehindSinceUs(bool persisted, int64_t now_us) {
+int64_t ReplicaLink::BehindSinceUs(bool persisted, int64_t before_us, int64_t now_us) {
   int64_t since = 0;
   for (const auto& stream : streams_) {
     const Seq mark = persisted ? stream->persisted() : stream->received();
     if (mark >= backlog_->end(stream->shard())) {
       stream->behind_since_us = 0;
-    } else {
-      stream->behind_since_us = stream->behind_since_us == 0 ? now_us : stream->behind_since_us;
-      since = since == 0 ? stream->behind_since_us : std::min(since, stream->behind_since_us);
+      continue;
     }
+    stream->behind_since_us = stream->behind_since_us == 0 ? now_us : stream->behind_since_us;
+    const int64_t from_us =
+        before_us != 0 && !stream->acknowledged() ? before_us : stream->behind_since_us;
+    since = since == 0 ? from_us : std::min(since, from_us);
   }
   return since;
 }

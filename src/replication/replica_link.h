@@ -92,8 +92,9 @@ class ReplicaLink : public Link {
   }
   // Every shard's watermark has reached `committed`.
   bool HoldsCommitted(bool persisted) const;
-  // Since when something has been left unacknowledged; 0 = nothing is.
-  int64_t BehindSinceUs(bool persisted, int64_t now_us);
+  // Since when something has been left unacknowledged; 0 = nothing is. `before_us`: since when
+  // something was before this link; it counts for what has acknowledged nothing over this one.
+  int64_t BehindSinceUs(bool persisted, int64_t before_us, int64_t now_us);
   ReplicaStatus Status(int64_t now_us) const;
   // In full sync, or about to be.
   bool syncing() const {

@@ -272,6 +272,7 @@ bool SendStream::OnWatermark(const WatermarkEntry& entry, int64_t now_us,
   received_ = std::max(received_, entry.received);
   persisted_ = std::max(persisted_, entry.persisted);
   if (moved) {
+    acknowledged_ = true;
     behind_since_us = now_us;
   }
   return true;

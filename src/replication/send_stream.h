@@ -95,6 +95,10 @@ class SendStream {
   Seq persisted() const {
     return persisted_;
   }
+  // The replica's watermarks have moved since this stream began.
+  bool acknowledged() const {
+    return acknowledged_;
+  }
   RingKey ring_key() const {
     return ring_key_;
   }
@@ -156,6 +160,7 @@ class SendStream {
 
   Seq received_ = 0;
   Seq persisted_ = 0;
+  bool acknowledged_ = false;
   absl::Status error_;
 };
 

@@ -114,6 +114,38 @@ TEST(Members, AMemberThatComesBackCountsAgain) {
   EXPECT_EQ(cluster.engines[0]->members().members.size(), 1u);
 }
 
+TEST(Members, ASilentMembersClockGoesOnWhenItsLinkEnds) {
+  Cluster cluster;
+  cluster.StartPair(AckLevel::kPersisted);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.nodes[1]->facts()->promotable; }));
+  Replication& primary = *cluster.engines[0];
+  const auto primary_alone = [&](int64_t us) {
+    for (const int64_t end_us = cluster.clock.now_us() + us; cluster.clock.now_us() < end_us;) {
+      primary.Step(0);
+      cluster.clock.Advance(1'000);
+    }
+  };
+  cluster.RunFor(50'000);
+  ASSERT_EQ(primary.progress().silent_since_us(), 0);
+  cluster.nodes[0]->Write(0, 1);
+  const int64_t stopped_us = cluster.clock.now_us();
+  primary_alone(100'000);
+  const int64_t since_us = primary.progress().silent_since_us();
+  EXPECT_GE(since_us, stopped_us);
+  primary_alone(2 * Cluster::SmallOptions().link_timeout_us);
+  ASSERT_FALSE(primary.replicas().at(0).connected);
+  EXPECT_EQ(primary.progress().silent_since_us(), since_us);
+  // It goes on, and its log does not: a new link alone acknowledges nothing.
+  cluster.nodes[1]->persist_at_once = false;
+  ASSERT_TRUE(cluster.RunUntil([&] { return primary.replicas().at(0).connected; }));
+  EXPECT_EQ(primary.progress().silent_since_us(), since_us);
+  cluster.nodes[1]->persist_at_once = true;
+  cluster.nodes[0]->Write(0, 1);
+  ASSERT_TRUE(cluster.WaitEqual(1));
+  cluster.RunFor(50'000);
+  EXPECT_EQ(primary.progress().silent_since_us(), 0);
+}
+
 TEST(Fence, NothingArrivesAfterwards) {
   Cluster cluster;
   cluster.StartPair(AckLevel::kReceived);
