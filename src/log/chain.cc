@@ -121,12 +121,15 @@ absl::Status CheckNotedFiles(const RecoveryOptions& options, const LogFiles& not
                              const std::map<uint64_t, Candidate>& candidates, uint64_t newest) {
   for (uint64_t number = newest + 1; number <= noted.newest; ++number) {
     const auto found = candidates.find(number);
-    if (found == candidates.end() || found->second.file->size_bytes() < noted.segment_bytes) {
+    const bool is_absent = found == candidates.end();
+    if (is_absent || found->second.file->size_bytes() < noted.segment_bytes) {
+      const std::string what =
+          is_absent ? "absent"
+                    : absl::StrFormat("cut short at offset %d", found->second.file->size_bytes());
       return DamageError(absl::StrFormat(
           "%s/%s is %s, and what is left of the log ends before it: it may have held the newest "
           "records of every shard (files up to number %d were made); %s",
-          options.device->Describe(), SegmentName(options.directory, number),
-          found == candidates.end() ? "absent" : "cut short at offset 0", noted.newest,
+          options.device->Describe(), SegmentName(options.directory, number), what, noted.newest,
           DamageRemedy()));
     }
   }
@@ -147,10 +150,15 @@ std::string DamageRemedy() {
 }
 
 absl::StatusOr<Chain> FindChain(const RecoveryOptions& options) {
-  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                       options.device->List(options.directory));
+  const absl::StatusOr<std::vector<std::string>> names = options.device->List(options.directory);
+  if (absl::IsNotFound(names.status())) {
+    return DamageError(absl::StrFormat(
+        "%s/%s, the directory of the log, is absent: records of every shard would be missing; %s",
+        options.device->Describe(), options.directory, DamageRemedy()));
+  }
+  KVS_RETURN_IF_ERROR(names.status());
   std::map<uint64_t, Candidate> candidates;
-  for (const std::string& base_name : names) {
+  for (const std::string& base_name : *names) {
     const uint64_t number = ParseSegmentName(base_name);
     if (number != 0) {
       KVS_ASSIGN_OR_RETURN(candidates[number],

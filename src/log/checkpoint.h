@@ -107,6 +107,10 @@ class CheckpointReader {
   const CheckpointFacts& facts() const {
     return facts_;
   }
+  // Whole path, for messages.
+  const std::string& name() const {
+    return name_;
+  }
   uint64_t incarnation() const {
     return incarnation_;
   }

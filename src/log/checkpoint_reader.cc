@@ -69,6 +69,12 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::OpenNewest(
     return absl::FailedPreconditionError(absl::StrFormat(
         "checkpoint %s belongs to another data set; move it out of this directory", reader->name_));
   }
+  if (reader->facts_.number != newest) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("checkpoint %s says that it is number %d; give it its own name back, or "
+                        "move it out of this directory",
+                        reader->name_, reader->facts_.number));
+  }
   return reader;
 }
 

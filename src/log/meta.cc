@@ -33,14 +33,18 @@ absl::Status SaveText(NvmDevice* device, const std::string& name, const std::str
   return device->Rename(temp_name, name);
 }
 
+// What an operator can do about a file of that kind that is not what it must be.
+std::string Remedy(const std::string& kind) {
+  return std::string(
+             "restore it from a copy, or empty the data directory and let this node join as a "
+             "replica") +
+         (kind == "meta" ? "" : " (a replica does the like with recovery.on_damage = \"rejoin\")");
+}
+
 absl::StatusOr<json> LoadText(NvmDevice* device, const std::string& name, const std::string& kind) {
   const std::string path = device->Describe() + "/" + name;
   const auto damaged = [&path, &kind](const std::string& what) {
-    return DamageError(absl::StrFormat(
-        "%s is damaged (%s); restore it from a copy, or empty the data directory and let this node "
-        "join as a replica%s",
-        path, what,
-        kind == "meta" ? "" : " (a replica does the like with recovery.on_damage = \"rejoin\")"));
+    return DamageError(absl::StrFormat("%s is damaged (%s); %s", path, what, Remedy(kind)));
   };
   KVS_ASSIGN_OR_RETURN(const std::unique_ptr<NvmFile> file, device->Open(name));
   if (file->size_bytes() > kMetaBytesMax) {
@@ -239,8 +243,13 @@ absl::Status SaveMeta(NvmDevice* device, const Meta& meta) {
 
 absl::StatusOr<Manifest> LoadManifest(NvmDevice* device, const std::string& directory) {
   const std::string name = directory + "/manifest";
-  KVS_ASSIGN_OR_RETURN(const json document, LoadText(device, name, "manifest"));
-  Fields fields(document);
+  const absl::StatusOr<json> document = LoadText(device, name, "manifest");
+  if (absl::IsNotFound(document.status())) {
+    return DamageError(
+        absl::StrFormat("%s/%s is absent; %s", device->Describe(), name, Remedy("manifest")));
+  }
+  KVS_RETURN_IF_ERROR(document.status());
+  Fields fields(*document);
   Manifest manifest;
   manifest.data_set = fields.Id("data_set");
   manifest.seed = fields.Id("seed");

@@ -63,6 +63,7 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
+// IsDamage: absent or damaged; names the file and what to do.
 absl::StatusOr<Manifest> LoadManifest(NvmDevice* device, const std::string& directory);
 absl::Status SaveManifest(NvmDevice* device, const std::string& directory,
                           const Manifest& manifest);

@@ -164,10 +164,12 @@ absl::Status Recovery::Replay(const std::vector<Seq>& from, const std::vector<Se
                          : DecodeShard(decoding, static_cast<ShardId>(s), from[s]);
       }
     });
-    for (const absl::Status& status : results) {
-      if (!status.ok()) {
-        return Reworded(status, absl::StrFormat("%s/%s", options_.device->Describe(),
-                                                std::string(status.message())));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const bool is_sinks = i != 0 && i <= shards;  // it knows no file
+      if (!results[i].ok()) {
+        return is_sinks ? results[i]
+                        : Reworded(results[i], absl::StrFormat("%s/%s", options_.device->Describe(),
+                                                               std::string(results[i].message())));
       }
     }
     Stage* const applied = std::exchange(applying, decoding);

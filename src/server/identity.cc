@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "log/damage.h"
 
@@ -184,8 +185,23 @@ absl::Status Identity::ReadManifest(const Config& config) {
   if (meta_.data_set_directory.empty()) {
     return absl::OkStatus();
   }
+  KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_->List(""));
+  if (!Has(names, meta_.data_set_directory)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s/%s is absent, and %s names it as the directory of this node's data set: restore it "
+        "from a copy, or empty the data directory and let this node join as a replica",
+        device_->Describe(), meta_.data_set_directory, log::kMetaName));
+  }
   absl::StatusOr<log::Manifest> manifest = log::LoadManifest(device_, meta_.data_set_directory);
   if (manifest.ok()) {
+    if (manifest->data_set != meta_.data_set) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("%s/%s names data set %s, and %s/manifest is of data set %s: one of the "
+                          "two files belongs "
+                          "elsewhere; put its own back",
+                          device_->Describe(), log::kMetaName, base::ToHex(meta_.data_set),
+                          meta_.data_set_directory, base::ToHex(manifest->data_set)));
+    }
     manifest_ = *std::move(manifest);
     WarnOfShards(meta_, manifest_, config);
     return absl::OkStatus();

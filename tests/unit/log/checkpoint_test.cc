@@ -190,5 +190,16 @@ TEST(CheckpointTest, ForeignDataSetIsRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(CheckpointTest, OneUnderAnothersNameIsRefused) {
+  Harness h(2);
+  ASSERT_TRUE(WriteSample(&h)->Publish({1000, 1001}, {1000, 1001}).ok());
+  ASSERT_TRUE(h.device.Rename("set/0000000001.ckpt", "set/0000000003.ckpt").ok());
+  const absl::Status refused =
+      CheckpointReader::OpenNewest(&h.device, kDirectory, kDataSet).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("set/0000000003.ckpt says that it is number 1"));
+}
+
 }  // namespace
 }  // namespace kvstored::log

@@ -239,7 +239,40 @@ TEST(DamageTest, DeletedAndEmptiedNewestSegmentsAreNamed) {
   ASSERT_TRUE(h.device.Remove(newest).ok());
   expect_named(newest_begun, " is absent");
   h.device.SetContents(newest, {});
-  expect_named(newest_begun, " is cut short");
+  expect_named(newest_begun, " is cut short at offset 0");
+  h.device.SetContents(newest, std::vector<uint8_t>(100));
+  expect_named(newest_begun, " is cut short at offset 100");
+}
+
+TEST(DamageTest, AnAbsentDirectoryIsNamed) {
+  Harness h(1, 8 << 10);
+  h.Create();
+  Fill(&h, 1);
+  h.log.reset();
+  ASSERT_TRUE(h.device.Remove(kLogDirectory).ok());
+  const absl::Status status = h.Scan().status();
+  EXPECT_TRUE(IsDamage(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::AllOf(HasSubstr(std::string("/") + kLogDirectory + ", the directory"),
+                               HasSubstr("restore the file")));
+}
+
+// What stops the one who takes the records says nothing of a file.
+TEST(DamageTest, ASinksErrorIsPassedOnAsItIs) {
+  class FullSink : public RecoverySink {
+    absl::Status OnRecords(ShardId, std::span<const record::Record>) override {
+      return absl::ResourceExhaustedError("out of memory");
+    }
+  };
+  Harness h(1, 8 << 10);
+  h.Create();
+  Fill(&h, 1);
+  h.log.reset();
+  auto recovery = h.Scan();
+  ASSERT_TRUE(recovery.ok()) << recovery.status();
+  FullSink sink;
+  EXPECT_EQ((*recovery)->Replay({0}, {(*recovery)->result().shards[0].last_seq}, &sink),
+            absl::ResourceExhaustedError("out of memory"));
 }
 
 // Zeroed, a begun segment looks like a spare and lost frames like a torn tail: what was noted

@@ -1,6 +1,7 @@
 // A replica whose log is damaged, and one whose device fails to read it (P24).
 #include <gmock/gmock.h>
 
+#include "log/checkpoint.h"
 #include "log/damage.h"
 #include "tests/unit/server/node_fixture.h"
 
@@ -72,6 +73,30 @@ TEST_F(Damage, AReadThatFailsSetsNothingAside) {
   EXPECT_GT(failed, 3);
   EXPECT_EQ(replica.meta().data_set_directory, directory_);
   EXPECT_TRUE(replica.meta().promotable);
+}
+
+TEST_F(Damage, ACheckpointOfAnotherCopyIsRefused) {
+  SimMachine& replica = DownReplica("rejoin");
+  auto manifest = log::LoadManifest(&replica.device, directory_);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  const size_t shard_count = manifest->shard_count;
+  const auto expect_refused = [&](size_t shards, const char* text) {
+    const std::vector<Seq> none(shards, 0);
+    auto writer =
+        log::CheckpointWriter::Begin(&replica.device, directory_, manifest->data_set, 7, none);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Finish(none, 1).ok());
+    ASSERT_TRUE((*writer)->Publish(none, none).ok());
+    const absl::Status refused = replica.Start();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr(text));
+    EXPECT_EQ(SetAside(&replica), 0u);
+    replica.Kill();
+  };
+  expect_refused(shard_count + 1, "it has other shards, or begins before this copy does");
+  manifest->start_seqs.back() = 1;
+  ASSERT_TRUE(log::SaveManifest(&replica.device, directory_, *manifest).ok());
+  expect_refused(shard_count, "it has other shards, or begins before this copy does");
 }
 
 }  // namespace

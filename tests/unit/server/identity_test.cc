@@ -167,5 +167,38 @@ TEST(Identity, ADamagedManifestIsSetAsideAndAnUnreadableOneIsNot) {
   EXPECT_TRUE(HasName(&device, "set-1.damaged-1"));
 }
 
+TEST(Identity, AnAbsentManifestIsDamageAndAnAbsentDataSetIsNamed) {
+  sim::SimNvmDevice device(1);
+  PromotableReplica(&device).reset();
+  ASSERT_TRUE(device.Remove("set-1/manifest").ok());
+  const absl::Status refused = LoadIdentity(&device, "refuse").status();
+  EXPECT_TRUE(log::IsDamage(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              testing::AllOf(testing::HasSubstr("/set-1/manifest is absent; restore it"),
+                             testing::HasSubstr("recovery.on_damage")));
+  ASSERT_TRUE(device.Remove("set-1").ok());
+  for (const char* on_damage : {"refuse", "rejoin"}) {
+    const absl::Status gone = LoadIdentity(&device, on_damage).status();
+    EXPECT_EQ(gone.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(gone.message()),
+                testing::HasSubstr("/set-1 is absent, and meta names it"));
+  }
+}
+
+TEST(Identity, MetaAndManifestOfDifferentDataSetsAreRefused) {
+  sim::SimNvmDevice device(1);
+  PromotableReplica(&device).reset();
+  auto manifest = log::LoadManifest(&device, "set-1");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->data_set.bytes[15] = 9;
+  ASSERT_TRUE(log::SaveManifest(&device, "set-1", *manifest).ok());
+  const absl::Status refused = LoadIdentity(&device).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(
+      std::string(refused.message()),
+      testing::ContainsRegex("meta names data set 01.*set-1/manifest is of data set 01.*09"));
+  EXPECT_TRUE(HasName(&device, "set-1")) << "nothing is set aside for that";
+}
+
 }  // namespace
 }  // namespace kvstored::server
