@@ -28,7 +28,6 @@ struct Meta {
   Id128 data_set;                  // empty: none yet (a replica that never synced)
   std::string data_set_directory;  // name below data_dir
   std::vector<Member> members;     // the persisted member set (of one's primary, on a member)
-  uint64_t members_version = 0;    // grows with every change inside an epoch
   std::vector<Member> known_nodes;
   uint32_t promise = 0;        // will not follow an epoch with a lower number
   uint32_t highest_epoch = 0;  // highest number ever seen

@@ -46,10 +46,8 @@ NodeFacts Roles::Facts() {
 
 MemberSet Roles::MembersFromMeta() const {
   const log::Meta meta = core_->identity->meta();
-  MemberSet set{.version = meta.members_version,
-                .ack = meta.ack,
-                .ack_replicas = meta.ack_replicas,
-                .members = {}};
+  // Its version counts within one epoch of one process: from 0.
+  MemberSet set{.version = 0, .ack = meta.ack, .ack_replicas = meta.ack_replicas, .members = {}};
   for (const log::Member& member : meta.members) {
     set.members.push_back({.store_id = member.store, .address = member.address, .front_port = 0});
   }
@@ -58,7 +56,6 @@ MemberSet Roles::MembersFromMeta() const {
 
 void Roles::PersistMembers(const MemberSet& members, replication::NodeState::Done done) {
   const absl::Status saved = core_->identity->Update([&](log::Meta* meta) {
-    meta->members_version = members.version;
     meta->ack = members.ack;
     meta->ack_replicas = members.ack_replicas;
     meta->members.clear();

@@ -232,7 +232,6 @@ void Roles::DropMember(const Id128& store, bool force, Done done) {
         meta->members, [&](const log::Member& member) { return member.store == store; });
     // As at a serving primary: the set asks for one less, or writes would stay refused (P8).
     meta->ack_replicas -= std::min(meta->ack_replicas, static_cast<uint32_t>(dropped));
-    ++meta->members_version;
   }));
 }
 
