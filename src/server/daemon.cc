@@ -55,7 +55,9 @@ absl::Status Daemon::Start() {
                                  .gate = &node_->core()->gate,
                                  .node = node_.get(),
                                  .clock = &clock_});
-  KVS_ASSIGN_OR_RETURN(const std::string password, ReadPassword(config_.security.password_file));
+  KVS_ASSIGN_OR_RETURN(
+      const std::string password,
+      ReadSecretFile("security.password_file", config_.security.password_file, kPasswordBytesMin));
   front_->settings().SetPassword(password);
   ApplySettings(config_);
   node_->on_config = [this](const Config& config) {

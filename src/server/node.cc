@@ -25,7 +25,9 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seam
   base::Random random(seams.random_seed);
   KVS_ASSIGN_OR_RETURN(auto identity, Identity::Load(seams.device, config, &random, boot_id));
   seams.random_seed = random.Next();
-  KVS_ASSIGN_OR_RETURN(std::string secret, ReadSecret(config.replication.secret_file));
+  KVS_ASSIGN_OR_RETURN(std::string secret,
+                       ReadSecretFile("replication.secret_file", config.replication.secret_file,
+                                      kSharedSecretBytesMin));
   auto node = std::unique_ptr<Node>(new Node(std::move(config), seams, std::move(identity)));
   NodeCore& core = *node->core_;
   const std::shared_ptr<const Config> now = core.config.Get();

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,8 +11,6 @@
 
 namespace kvstored::server {
 namespace {
-
-constexpr size_t kSecretBytesMin = 16;
 
 // Of the open file, so that it is the one that was read.
 void WarnOfSharedAccess(const char* key, const std::string& file, std::FILE* stream) {
@@ -37,51 +34,32 @@ std::string SharedAccessText(const std::string& key, const std::string& file, mo
                          file, mode & 07777u, file);
 }
 
-absl::StatusOr<std::string> ReadSecret(const std::string& file) {
+absl::StatusOr<std::string> ReadSecretFile(const char* key, const std::string& file,
+                                           size_t bytes_min) {
   if (file.empty()) {
     return std::string();
   }
   std::FILE* stream = std::fopen(file.c_str(), "re");
   if (stream == nullptr) {
     return absl::NotFoundError(absl::StrFormat(
-        "replication.secret_file %s: %s; make it readable for this user or leave the key empty "
-        "(loopback peers only)",
+        "%s %s: %s; make it readable for this user, or leave the key empty if none is wanted", key,
         file, std::string(std::strerror(errno))));
   }
-  WarnOfSharedAccess("replication.secret_file", file, stream);
-  std::string secret(4096, '\0');
+  WarnOfSharedAccess(key, file, stream);
+  std::string secret(kSecretBytesMax + 2, '\0');
   secret.resize(std::fread(secret.data(), 1, secret.size(), stream));
   std::fclose(stream);
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) {
     secret.pop_back();
   }
-  if (secret.size() < kSecretBytesMin) {
+  if (secret.size() < bytes_min || secret.size() > kSecretBytesMax) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("replication.secret_file %s holds %d bytes; at least %d are needed", file,
-                        secret.size(), kSecretBytesMin));
+        secret.size() > kSecretBytesMax
+            ? absl::StrFormat("%s %s holds more than %d bytes", key, file, kSecretBytesMax)
+            : absl::StrFormat("%s %s holds %d bytes; at least %d are needed", key, file,
+                              secret.size(), bytes_min));
   }
   return secret;
-}
-
-absl::StatusOr<std::string> ReadPassword(const std::string& file) {
-  if (file.empty()) {
-    return std::string();
-  }
-  std::FILE* stream = std::fopen(file.c_str(), "re");
-  if (stream == nullptr) {
-    return absl::NotFoundError(absl::StrFormat(
-        "security.password_file %s cannot be read; make it readable for this user", file));
-  }
-  WarnOfSharedAccess("security.password_file", file, stream);
-  char text[1024] = {};
-  (void)!std::fgets(text, sizeof(text), stream);
-  std::fclose(stream);
-  std::string password(text);
-  password.erase(std::remove(password.begin(), password.end(), '\n'), password.end());
-  if (password.empty()) {
-    return absl::InvalidArgumentError(absl::StrFormat("security.password_file %s is empty", file));
-  }
-  return password;
 }
 
 }  // namespace kvstored::server

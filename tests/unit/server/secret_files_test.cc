@@ -31,18 +31,29 @@ TEST(SharedAccess, OnlyTheOwnerMayReadASecret) {
             "chmod 600 /etc/secret");
 }
 
+absl::StatusOr<std::string> Secret(const std::string& file) {
+  return ReadSecretFile("replication.secret_file", file, kSharedSecretBytesMin);
+}
+absl::StatusOr<std::string> Password(const std::string& file) {
+  return ReadSecretFile("security.password_file", file, kPasswordBytesMin);
+}
+
 TEST(SecretFiles, AreReadWithoutTheLinesEnd) {
-  EXPECT_EQ(ReadSecret("").value(), "");
-  EXPECT_EQ(ReadPassword("").value(), "");
-  EXPECT_EQ(ReadSecret(Written("secret", "0123456789abcdef\r\n")).value(), "0123456789abcdef");
-  EXPECT_EQ(ReadPassword(Written("password", "open sesame\n")).value(), "open sesame");
-  EXPECT_THAT(std::string(ReadSecret(Written("short", "0123456789\n")).status().message()),
+  EXPECT_EQ(Secret("").value(), "");
+  EXPECT_EQ(Secret(Written("secret", "0123456789abcdef\r\n")).value(), "0123456789abcdef");
+  EXPECT_EQ(Password(Written("password", "open sesame\n")).value(), "open sesame");
+  EXPECT_EQ(Password(Written("crlf", "open sesame\r\n")).value(), "open sesame");
+  const std::string longest(kSecretBytesMax, 'x');
+  EXPECT_EQ(Password(Written("longest", longest + "\r\n")).value(), longest);
+  EXPECT_THAT(std::string(Password(Written("longer", longest + "x")).status().message()),
+              HasSubstr("holds more than 4096 bytes"));
+  EXPECT_THAT(std::string(Secret(Written("short", "0123456789\n")).status().message()),
               HasSubstr("holds 10 bytes; at least 16"));
-  EXPECT_THAT(std::string(ReadPassword(Written("empty", "\n")).status().message()),
-              HasSubstr("is empty"));
-  EXPECT_THAT(std::string(ReadSecret("/nowhere/secret").status().message()),
+  EXPECT_THAT(std::string(Password(Written("empty", "\n")).status().message()),
+              HasSubstr("holds 0 bytes; at least 1"));
+  EXPECT_THAT(std::string(Secret("/nowhere/secret").status().message()),
               HasSubstr("replication.secret_file /nowhere/secret"));
-  EXPECT_THAT(std::string(ReadPassword("/nowhere/password").status().message()),
+  EXPECT_THAT(std::string(Password("/nowhere/password").status().message()),
               HasSubstr("security.password_file /nowhere/password"));
 }
 
