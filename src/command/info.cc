@@ -56,28 +56,28 @@ struct ShardFigures {
   uint64_t expired = 0;
 };
 
-std::string Line(std::string_view name, std::string_view value) {
-  std::string line(name);
-  return line.append(":").append(value).append("\r\n");
-}
-
 std::string LinesOf(std::string_view section, const ShardFigures& figures) {
   if (section == "stats") {
-    return Line("expired_keys", std::to_string(figures.expired)) + Line("evicted_keys", "0") +
-           Line("keyspace_hits", std::to_string(figures.hits)) +
-           Line("keyspace_misses", std::to_string(figures.misses));
+    return InfoLine("expired_keys", std::to_string(figures.expired)) +
+           InfoLine("evicted_keys", "0") + InfoLine("keyspace_hits", std::to_string(figures.hits)) +
+           InfoLine("keyspace_misses", std::to_string(figures.misses));
   }
   if (section == "cluster") {
-    return Line("cluster_enabled", "0");
+    return InfoLine("cluster_enabled", "0");
   }
   if (section == "keyspace" && figures.keys > 0) {
-    return Line("db0", "keys=" + std::to_string(figures.keys) +
-                           ",expires=" + std::to_string(figures.expiring) + ",avg_ttl=0");
+    return InfoLine("db0", "keys=" + std::to_string(figures.keys) +
+                               ",expires=" + std::to_string(figures.expiring) + ",avg_ttl=0");
   }
   return {};
 }
 
 }  // namespace
+
+std::string InfoLine(std::string_view name, std::string_view value) {
+  std::string line(name);
+  return line.append(":").append(value).append("\r\n");
+}
 
 OpResult PartInfo(PartCall& call) {
   const store::StoreCounters& store = call.shard->store()->counters();

@@ -14,6 +14,9 @@
 
 namespace kvstored::command {
 
+// A line of INFO: "name:value\r\n".
+std::string InfoLine(std::string_view name, std::string_view value);
+
 class NodeApi {
  public:
   virtual ~NodeApi() = default;

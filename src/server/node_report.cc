@@ -20,11 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kUsualWriteBytes = uint64_t{16} << 10;
 
 std::string Line(std::string_view name, std::string_view value) {
-  std::string line(name);
-  line += ':';
-  line += value;
-  line += "\r\n";
-  return line;
+  return command::InfoLine(name, value);
 }
 std::string Line(std::string_view name, uint64_t value) {
   return Line(name, std::to_string(value));
