@@ -54,13 +54,4 @@ void Item::CopyTo(uint64_t offset, char* out, uint64_t out_bytes) const {
   }
 }
 
-uint32_t Item::access() const {
-  return ItemLayout::Of(*this).access;
-}
-
-void Item::set_access(uint32_t access) const {
-  // Items live in writable slots; the word is no part of what makes an item immutable.
-  const_cast<ItemLayout&>(ItemLayout::Of(*this)).access = access;
-}
-
 }  // namespace kvstored::store

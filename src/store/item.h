@@ -81,7 +81,7 @@ class ChainBuilder {
   uint64_t written_bytes_ = 0;
 };
 
-// Immutable once linked, but for access(). Layout (16-byte header, then expiry if any, chain if
+// Immutable once linked. Layout (16-byte header, then expiry if any, chain if
 // any, key, inline value) is private to store/item_layout.h.
 class Item {
  public:
@@ -99,11 +99,6 @@ class Item {
   ChainRef chain() const;
   // Copies [offset, offset + out_bytes) of the value, whichever its shape.
   void CopyTo(uint64_t offset, char* out, uint64_t out_bytes) const;
-
-  // A word for the eviction policy, which alone gives it a meaning; 0 in a new item. Not part of
-  // the item's state: neither hashed nor replicated. Owner thread only.
-  uint32_t access() const;
-  void set_access(uint32_t access) const;
 
  private:
   Item() = default;

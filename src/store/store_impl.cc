@@ -81,7 +81,7 @@ OpResult Store::Impl::Link(const Key& key, const EntryPlace& place, const Conten
   layout->value_word = static_cast<uint32_t>(content.value_bytes) |
                        (has_expiry ? ItemLayout::kHasExpiry : 0) |
                        (is_chain ? ItemLayout::kIsChain : 0);
-  layout->access = 0;
+  layout->zero = 0;
   char* out = static_cast<char*>(slot) + ItemLayout::kHeaderBytes;
   const auto write = [&out](const void* bytes, size_t count) {
     if (count != 0) {

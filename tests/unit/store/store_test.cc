@@ -84,15 +84,6 @@ TEST_F(StoreTest, PrefetchingFindsNothingInEmptyEntries) {
   EXPECT_EQ(Find("a")->value(), "x");
 }
 
-TEST_F(StoreTest, AccessWordIsNoPartOfTheState) {
-  ASSERT_EQ(Put("a", "x", 0, 1), OpResult::kOk);
-  const uint64_t hash = store().StateHash();
-  Find("a")->set_access(77);
-  EXPECT_EQ(Find("a")->access(), 77u);
-  EXPECT_EQ(store().StateHash(), hash);
-  EXPECT_EQ(Find("a")->value(), "x");
-}
-
 TEST_F(StoreTest, SetExpiryKeepsTheValue) {
   EXPECT_EQ(store().SetExpiry(KeyOf("a"), 5, 1), OpResult::kMiss);
   ASSERT_EQ(Put("a", "x", 0, 1), OpResult::kOk);
