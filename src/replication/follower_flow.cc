@@ -35,7 +35,6 @@ void FollowerLink::OnWrite(LaneId lane_id, uint32_t raw) {
     Close(absl::DataLossError("an immediate that announces nothing known"));
     return;
   }
-  ++context_->counters->writes_received;
   context_->counters->bytes_received += immediate->advance_bytes;
   ReceiveStream* stream = streams_[immediate->shard].get();
   std::optional<uint32_t> credit;
@@ -147,7 +146,6 @@ bool FollowerLink::SendWatermark(LaneId lane_id, int64_t now_us) {
   lane.heartbeat_due = false;
   lane.consumed_told = lane.consumed;
   echo_us_ = 0;
-  ++context_->counters->watermarks_sent;
   for (const WatermarkEntry& entry : watermark_.entries) {
     streams_[entry.shard]->Reported(entry);
   }

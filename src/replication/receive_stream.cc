@@ -114,8 +114,7 @@ absl::Status ReceiveStream::Take(const Arrived& arrived, std::optional<uint32_t>
     return Bad("a damaged frame header");
   }
   if (header->generation < generation_) {
-    ++context_->counters->stale_frames;  // P14: a late completion of a lane that the stream left
-    freed_ = arrived.end;
+    freed_ = arrived.end;  // P14: a late completion of a lane that the stream left
     return absl::OkStatus();
   }
   KVS_RETURN_IF_ERROR(CheckHeader(arrived, *header));
@@ -146,8 +145,6 @@ absl::Status ReceiveStream::Offer() {
                                                 : context_->sink->OnBatch(blocked_);
   switch (result) {
     case OpResult::kOk:
-      context_->counters->records_received +=
-          blocked_->is_snapshot ? 0 : blocked_->last_seq - blocked_->first_seq + 1;
       blocked_.reset();
       Finish(blocked_header_, blocked_end_);
       return absl::OkStatus();

@@ -213,7 +213,6 @@ void ReplicaLink::OnWrite(LaneId lane_id, uint32_t raw) {
     return;
   }
   ++lane.watermarks;
-  ++context_->counters->watermarks_received;
   // The slot was read: the peer may use it again once it is told so with a frame's lane_consumed.
   context_->fabric->PostReceives(id(), lane_id, 1);
   TakeWatermark(watermark_, context_->now_us());
@@ -240,7 +239,6 @@ void ReplicaLink::TakeWatermark(const Watermark& watermark, int64_t now_us) {
     }
     SendStream* stream = streams_[entry.shard].get();
     if (entry.generation < stream->generation) {
-      ++context_->counters->stale_frames;
       continue;
     }
     if (!stream->OnWatermark(entry, now_us, context_->counters)) {

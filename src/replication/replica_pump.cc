@@ -182,7 +182,6 @@ OpResult ReplicaLink::Post(LaneId lane_id, RingKey ring, const RingPlace& place,
   ++lane.posted;
   lane.in_flight.push_back(std::move(in_flight));
   lane.watermarks_told = header.lane_consumed;
-  ++context_->counters->writes_posted;
   context_->counters->bytes_posted += place.write_bytes;
   return OpResult::kOk;
 }

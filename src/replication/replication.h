@@ -90,13 +90,8 @@ struct ReplicationCounters {
   uint64_t links_accepted = 0;
   uint64_t links_refused = 0;
   uint64_t reconnects = 0;
-  uint64_t writes_posted = 0;
   uint64_t bytes_posted = 0;
-  uint64_t writes_received = 0;
   uint64_t bytes_received = 0;
-  uint64_t records_received = 0;
-  uint64_t watermarks_sent = 0;
-  uint64_t watermarks_received = 0;
   uint64_t heartbeats_sent = 0;
   uint64_t credit_stalls = 0;   // a stream had records but no lane credit
   uint64_t ring_stalls = 0;     // a stream had records but no ring space
@@ -104,7 +99,6 @@ struct ReplicationCounters {
   uint64_t full_syncs = 0;
   uint64_t bad_frames = 0;  // checksum, sequence, generation or epoch wrong
   uint64_t bad_messages = 0;
-  uint64_t stale_frames = 0;  // of an old generation, dropped (P14)
   // Round trips: posted -> watermark.
   metrics::Histogram write_us{.bucket_count = metrics::kHistogramBucketsMax};
 };

@@ -55,6 +55,14 @@ void Daemon::CollectLog(metrics::Collection* out) const {
                   static_cast<double>(counters.persists.load()));
   out->AddCounter("kvstored_log_persist_seconds_total", "Time spent waiting for the device.",
                   static_cast<double>(counters.persist_us_total.load()) / 1e6);
+  out->AddGauge("kvstored_log_persist_max_seconds",
+                "The longest that the device took for a round, since the start.",
+                static_cast<double>(counters.persist_us_max.load()) / 1e6);
+  out->AddCounter("kvstored_log_segments_made_total",
+                  "Segments that were written from nothing, none being free to be used again.",
+                  static_cast<double>(counters.segments_created.load()));
+  out->AddCounter("kvstored_log_segments_recycled_total", "Segments that were used again.",
+                  static_cast<double>(counters.segments_recycled.load()));
   out->AddGauge("kvstored_log_bytes", "Bytes in the log's segments.",
                 static_cast<double>(log->segments().TotalBytes()));
   out->AddCounter("kvstored_checkpoints_total", "Checkpoints published.",
@@ -73,6 +81,16 @@ void Daemon::CollectReplication(metrics::Collection* out) const {
   out->AddCounter("kvstored_replication_credit_stalls_total",
                   "Times that a stream had records but no credit.",
                   static_cast<double>(counters.credit_stalls + counters.ring_stalls));
+  out->AddCounter("kvstored_replication_log_reads_total",
+                  "Times that records for a replica were no longer in memory.",
+                  static_cast<double>(counters.backlog_misses));
+  out->AddCounter(
+      "kvstored_replication_links_refused_total",
+      "Links of peers that were refused: wrong secret, wrong version, another data set.",
+      static_cast<double>(counters.links_refused));
+  out->AddCounter("kvstored_replication_bad_frames_total",
+                  "Frames and messages of peers that made no sense; each ends its link.",
+                  static_cast<double>(counters.bad_frames + counters.bad_messages));
   out->AddCounter("qp_retry_count", "Links that had to be made again.",
                   static_cast<double>(counters.reconnects));
   out->AddHistogram("rdma_write_latency", "Push to a replica until its watermark, seconds.",

@@ -111,7 +111,6 @@ void Acceptor::Accept(Listener* listener) {
       }
       return;
     }
-    ++context_->counters.accepted_count;
     ++context_->progress_count;
     if (strangers_.size() >= context_->options.unfinished_handshake_count_max) {
       Refuse(strangers_.front().get(), "too many connections that do not introduce themselves");

@@ -51,7 +51,6 @@ void TcpLane::Drop() {
 OpResult TcpLane::Post(uint32_t ring_key, uint64_t offset, std::span<const iovec> pieces,
                        uint32_t immediate, uint64_t wr_id) {
   if (frame_count_ == frames_.size()) {
-    ++context_->counters.send_queue_full_count;
     return OpResult::kWait;
   }
   Frame& frame = frames_[(frame_head_ + frame_count_) % frames_.size()];
@@ -111,7 +110,6 @@ bool TcpLane::CompleteSent(size_t sent_bytes) {
     const uint64_t wr_id = frames_[frame_head_].wr_id;
     frame_head_ = (frame_head_ + 1) % static_cast<uint32_t>(frames_.size());
     --frame_count_;
-    ++context_->counters.write_sent_count;
     context_->handler->OnPosted(link_->id(), id_, wr_id);
     if (fd_ < 0) {
       return false;
@@ -146,7 +144,6 @@ void TcpLane::Flush() {
     }
     const auto sent_bytes = static_cast<size_t>(sent);
     context_->progress_count += sent_bytes;
-    context_->counters.lane_bytes_sent += sent_bytes;
     budget_bytes -= std::min(budget_bytes, sent_bytes);
     if (!CompleteSent(sent_bytes)) {
       return;
@@ -200,7 +197,6 @@ void TcpLane::Receive() {
     }
     const auto got_bytes = static_cast<size_t>(got);
     context_->progress_count += got_bytes;
-    context_->counters.lane_bytes_received += got_bytes;
     budget_bytes -= std::min(budget_bytes, got_bytes);
     const size_t landed_bytes = std::min(got_bytes, direct_bytes);
     payload_to_ += landed_bytes;
@@ -274,7 +270,6 @@ bool TcpLane::BeginFrame(const LaneHeader& header) {
 
 bool TcpLane::EndFrame() {
   in_frame_ = false;
-  ++context_->counters.write_received_count;
   ++context_->progress_count;
   context_->handler->OnWrite(link_->id(), id_, immediate_);
   return fd_ >= 0;

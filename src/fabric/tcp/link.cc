@@ -202,7 +202,6 @@ void TcpLink::MarkDirty() {
 
 void TcpLink::Fail(const absl::Status& why) {
   if (is_live()) {
-    ++context_->counters.link_error_count;
     Shut(why);
   }
 }

@@ -27,16 +27,9 @@ struct TcpOptions {
 
 // Since the start; read on the owner thread.
 struct TcpCounters {
-  uint64_t accepted_count = 0;
-  uint64_t refused_count = 0;  // bad, slow or too many introductions
-  uint64_t link_error_count = 0;
-  uint64_t write_sent_count = 0;
-  uint64_t write_received_count = 0;
-  uint64_t lane_bytes_sent = 0;
-  uint64_t lane_bytes_received = 0;
+  uint64_t refused_count = 0;    // bad, slow or too many introductions
   uint64_t send_call_count = 0;  // system calls on lanes
   uint64_t receive_call_count = 0;
-  uint64_t send_queue_full_count = 0;
 };
 
 }  // namespace kvstored::fabric
