@@ -56,6 +56,9 @@ void SetLogLevel(std::string_view level) {
   spdlog::set_level(spdlog::level::from_str(std::string(level)));
 }
 
+void LogDebug(std::string_view text) {
+  Write(spdlog::level::debug, text);
+}
 void LogInfo(std::string_view text) {
   Write(spdlog::level::info, text);
 }

@@ -15,6 +15,8 @@ void InitLog(LogFormat format, std::string_view level);
 // Thread-safe.
 void SetLogLevel(std::string_view level);
 
+// What only matters to whoever chases a fault: each attempt, each link.
+void LogDebug(std::string_view text);
 void LogInfo(std::string_view text);
 void LogWarning(std::string_view text);
 void LogError(std::string_view text);

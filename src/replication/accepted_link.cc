@@ -35,6 +35,9 @@ void AcceptedLink::OnMessage(Message& message) {
       return;
     }
     admitted_ = result.step == HandshakeStep::kAdmitted;
+    if (admitted_) {
+      base::LogDebug(absl::StrFormat("replication link from %s: admitted", peer_));
+    }
     Send(*result.reply);
     return;
   }
@@ -49,7 +52,9 @@ void AcceptedLink::OnMessage(Message& message) {
   }
 }
 
-void AcceptedLink::OnClosed(const absl::Status& /*why*/) {
+void AcceptedLink::OnClosed(const absl::Status& why) {
+  base::LogDebug(
+      absl::StrFormat("replication link from %s: ended: %s", peer_, std::string(why.message())));
 }
 
 void AcceptedLink::OnAsk(const Ask& ask) {

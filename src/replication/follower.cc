@@ -35,6 +35,7 @@ bool Follower::Pump(int64_t now_us) {
     return false;
   }
   refused_ = Refusal::kNone;
+  base::LogDebug(absl::StrFormat("replication from %s: connecting", status_.address));
   link_ = static_cast<FollowerLink*>(context_->host->Connect(
       status_.address, std::make_unique<FollowerLink>(context_, this, discard_)));
   return true;
@@ -111,6 +112,9 @@ void Follower::OnFollowClosed(FollowerLink* link, const absl::Status& why) {
   if (text != status_.text) {
     base::LogWarning(absl::StrFormat("replication from %s: %s", status_.address, text));
   }
+  base::LogDebug(absl::StrFormat("replication from %s: link ended (%s), the next attempt in %d ms",
+                                 status_.address, text,
+                                 (next_connect_us_ - context_->now_us()) / 1000));
   SetState(StreamState::kConnecting, refused_, text);
 }
 

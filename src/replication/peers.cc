@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/log.h"
 #include "record/record.h"
 
 namespace kvstored::replication {
@@ -61,6 +62,8 @@ void AskLink::OnTimer(int64_t now_us) {
 
 void AskLink::Finish(absl::Status status) {
   if (done_ != nullptr) {
+    base::LogDebug(absl::StrFormat("asked %s: %s", answer_.address,
+                                   status.ok() ? "answered" : std::string(status.message())));
     answer_.status = std::move(status);
     std::exchange(done_, nullptr)(std::move(answer_));
   }

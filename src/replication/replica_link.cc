@@ -290,9 +290,9 @@ void ReplicaLink::SetState(StreamState state) {
   }
   state_ = state;
   Send(StateChange{state});
-  if (state != StreamState::kFullSync) {
-    base::LogInfo(absl::StrFormat("replica %s: %s", address_, std::string(StreamStateName(state))));
-  }
+  const std::string text =
+      absl::StrFormat("replica %s: %s", address_, std::string(StreamStateName(state)));
+  state == StreamState::kFullSync ? base::LogDebug(text) : base::LogInfo(text);
   if (owner_ != nullptr) {
     if (!syncing() && running_) {
       for (const auto& stream : streams_) {

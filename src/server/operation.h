@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "base/log.h"
 
 namespace kvstored::server {
 
@@ -44,9 +46,6 @@ class Operation {
     steps_.push_back(std::move(step));
     return *this;
   }
-  const std::string& name() const {
-    return name_;
-  }
 
   // Runs steps until one has to wait. True when the operation has ended.
   bool Poll() {
@@ -69,12 +68,14 @@ class Operation {
  private:
   void Finish(const absl::Status& status) {
     steps_.clear();
+    base::LogDebug(
+        absl::StrFormat("%s: %s", name_, status.ok() ? "done" : std::string(status.message())));
     if (finished_) {
       std::exchange(finished_, nullptr)(status);
     }
   }
 
-  std::string name_;
+  const std::string name_;  // for the log
   std::deque<std::function<Progress()>> steps_;
   std::function<void(const absl::Status&)> finished_;
 };
