@@ -54,12 +54,11 @@ absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t sh
   return result;
 }
 
-bool PayloadIsWhole(const Block& block) {
-  return base::Crc32c(0, block.payload.data(), block.payload.size()) == block.header.payload_crc;
-}
-
 absl::StatusOr<std::span<const uint8_t>> RecordsOf(const Block& block,
                                                    std::vector<uint8_t>* buffer) {
+  if (base::Crc32c(0, block.payload.data(), block.payload.size()) != block.header.payload_crc) {
+    return DamageError("checksum of the block is wrong");
+  }
   if (block.header.expanded_bytes == 0) {
     return block.payload;
   }

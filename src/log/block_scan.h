@@ -14,7 +14,7 @@ namespace kvstored::log {
 
 struct Block {
   BlockHeader header;
-  std::span<const uint8_t> payload;  // borrows Blocks::bytes; its checksum is not yet verified
+  std::span<const uint8_t> payload;  // borrows Blocks::bytes; its checksum is verified by RecordsOf
 };
 
 struct Blocks {
@@ -28,10 +28,8 @@ struct Blocks {
 absl::StatusOr<Blocks> ReadBlocks(NvmFile* file, uint64_t incarnation, size_t shard_count,
                                   uint64_t offset, uint64_t blocks_end, Blocks reuse = {});
 
-[[nodiscard]] bool PayloadIsWhole(const Block& block);
-
-// The records of a block whose payload is whole. They borrow `block` or `buffer`, until its next
-// use. IsDamage: they do not expand to what the header says.
+// The block's records, verified. They borrow `block` or `buffer`, until its next use. IsDamage: the
+// checksum is wrong, or they do not expand to what the header says.
 absl::StatusOr<std::span<const uint8_t>> RecordsOf(const Block& block,
                                                    std::vector<uint8_t>* buffer);
 

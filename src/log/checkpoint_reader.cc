@@ -30,11 +30,8 @@ absl::Status ReplayBlocks(const Blocks& blocks, ShardId shard, uint64_t* record_
     if (block.header.shard != shard) {
       continue;
     }
-    absl::Status status = DamageError("checksum of the block is wrong");
-    if (PayloadIsWhole(block)) {
-      const absl::StatusOr<std::span<const uint8_t>> records = RecordsOf(block, &buffer);
-      status = records.ok() ? replay.Add(*records, 0, UINT64_MAX) : records.status();
-    }
+    const absl::StatusOr<std::span<const uint8_t>> records = RecordsOf(block, &buffer);
+    absl::Status status = records.ok() ? replay.Add(*records, 0, UINT64_MAX) : records.status();
     if (status.ok() && block.header.expanded_bytes != 0) {
       status = replay.Flush(sink);  // the next block expands into the same buffer
     }

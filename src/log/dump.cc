@@ -253,16 +253,15 @@ absl::Status WalkCheckpoint(NvmDevice* device, const std::string& name, NvmFile*
     }
     blocks = *std::move(read);
     for (const Block& block : blocks.blocks) {
-      const bool is_whole = PayloadIsWhole(block);
+      const absl::StatusOr<std::span<const uint8_t>> records = RecordsOf(block, &buffer);
       printer->Detail("block", {{"offset", block.header.offset},
                                 {"shard", block.header.shard},
                                 {"records", block.header.record_count},
                                 {"bytes", block.header.payload_bytes},
                                 {"expanded_bytes", block.header.expanded_bytes},
-                                {"checksum", is_whole ? "ok" : "BAD"}});
+                                {"checksum", records.ok() ? "ok" : "BAD"}});
       ++count;
-      const absl::StatusOr<std::span<const uint8_t>> records = RecordsOf(block, &buffer);
-      if (!is_whole || !records.ok() || !printer->Records(*records)) {
+      if (!records.ok() || !printer->Records(*records)) {
         ++bad;
         status = absl::DataLossError(
             absl::StrFormat("wrong checksum in the block at offset %d", block.header.offset));
