@@ -41,7 +41,14 @@ struct Options {
   int64_t wait_ms = 10000;
 };
 
+// The run failed.
 [[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "loadgen: %s\n", what.c_str());
+  std::exit(1);
+}
+
+// The command line is wrong: as kvctl and kvstored say it.
+[[noreturn]] void DieOfUsage(const std::string& what) {
   std::fprintf(stderr, "loadgen: %s\n", what.c_str());
   std::exit(2);
 }
@@ -226,7 +233,7 @@ class Load {
     address.sin_family = AF_INET;
     address.sin_port = htons(options_.port);
     if (::inet_pton(AF_INET, options_.host.c_str(), &address.sin_addr) != 1) {
-      Die("--host " + options_.host + " is not an IPv4 address");
+      DieOfUsage("--host " + options_.host + " is not an IPv4 address");
     }
     if (fd < 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
       Die("connect to " + options_.host + ":" + std::to_string(options_.port) + ": " +
@@ -324,7 +331,7 @@ uint64_t NumberOf(std::string_view flag, const char* text) {
   char* end = nullptr;
   const uint64_t number = text == nullptr ? 0 : std::strtoull(text, &end, 10);
   if (text == nullptr || end == text || *end != '\0') {
-    Die(std::string(flag) + " needs a whole number");
+    DieOfUsage(std::string(flag) + " needs a whole number");
   }
   return number;
 }
@@ -360,12 +367,12 @@ Options Parse(int argc, char** argv) {
     } else if (flag == "--wait") {
       options.wait = true;
     } else {
-      Die("unknown option " + std::string(flag));
+      DieOfUsage("unknown option '" + std::string(flag) + "'");
     }
   }
   if (options.connections == 0 || options.depth == 0 || options.keys == 0 ||
       options.operations == 0) {
-    Die("--connections, --depth, --keys and --operations are at least 1");
+    DieOfUsage("--connections, --depth, --keys and --operations are at least 1");
   }
   return options;
 }

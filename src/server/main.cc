@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -10,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "nvm/disk/disk_device.h"
+#include "server/command_line.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/notify.h"
@@ -77,7 +79,9 @@ int Main(int argc, char** argv) {
   app.add_option("--set", sets, "section.key=value, wins over the file; may be repeated")
       ->take_all();
   app.add_flag("--check-config", check, "read the configuration, say what is wrong, and end");
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> ended = ParseCommandLine("kvstored", &app, argc, argv)) {
+    return *ended;
+  }
   const absl::StatusOr<Config> config = ReadConfig(file, sets);
   if (!config.ok()) {
     return Fail(config.status());

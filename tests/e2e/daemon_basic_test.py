@@ -258,6 +258,17 @@ def test_bad_configuration(make, tmp_path):
     assert good.returncode == 0
 
 
+@pytest.mark.parametrize("arguments,text", [
+    (["--bogus"], "unknown option '--bogus'; see kvstored --help"),
+    (["bogus"], "'bogus' is one word too many; see kvstored --help"),
+])
+def test_bad_usage_is_exit_2_and_one_line(arguments, text):
+    result = subprocess.run([BIN / "kvstored", *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, timeout=30, check=False)
+    assert (result.returncode, result.stdout, result.stderr.decode()) == (2, b"",
+                                                                          f"kvstored: {text}\n")
+
+
 def test_secrets_that_others_may_read(make, tmp_path):
     secret, password = tmp_path / "secret", tmp_path / "password"
     secret.write_text("0123456789abcdef\n")

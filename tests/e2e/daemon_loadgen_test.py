@@ -61,6 +61,16 @@ def test_loads_every_key_and_reads_them(start):
     assert code == 1 and figures["errors"] == 2 and "NOREPLICAS" in error
 
 
+@pytest.mark.parametrize("arguments,text", [
+    (["--bogus"], "unknown option '--bogus'"), (["--port", "many"], "--port needs a whole number"),
+])
+def test_bad_usage_is_exit_2_and_one_line(arguments, text):
+    result = subprocess.run([BIN / "loadgen", *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, timeout=30, check=False)
+    assert (result.returncode, result.stdout, result.stderr.decode()) == (2, b"",
+                                                                          f"loadgen: {text}\n")
+
+
 def test_waits_for_a_replica(start):
     primary = start("primary", "replication.ack=received", "replication.ack_replicas=1")
     primary.wait_answering()

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "kvctl/client.h"
 #include "kvctl/files.h"
 #include "kvctl/table.h"
+#include "server/command_line.h"
 #include "server/config_text.h"
 #include "server/control_request.h"
 
@@ -23,7 +25,6 @@ using kvstored::server::ControlRequest;
 using Verb = ControlRequest::Verb;
 
 constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
 
 struct Settings {
   Client::Options client;
@@ -44,50 +45,6 @@ int Report(const absl::Status& status) {
 // Operations without facts to tell answer "OK": whoever parses gets an object all the same.
 std::string JsonText(const std::string& reply) {
   return nlohmann::json::accept(reply) ? reply : nlohmann::json{{"result", reply}}.dump();
-}
-
-// The path to the innermost command that the line named: {kvctl, member, drop}.
-std::vector<const CLI::App*> NamedCommands(const CLI::App& app) {
-  std::vector<const CLI::App*> path = {&app};
-  while (!path.back()->get_subcommands().empty()) {
-    path.push_back(path.back()->get_subcommands().front());
-  }
-  return path;
-}
-
-// What is wrong, without what CLI11 says of "subcommands" and "arguments" when it is a word that
-// nobody knows.
-std::string UsageText(const CLI::App& app, const CLI::App& innermost, const CLI::Error& error) {
-  // By its code: the name of one of them is the command's.
-  const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
-  if (kind != CLI::ExitCodes::RequiredError && kind != CLI::ExitCodes::ExtrasError) {
-    return error.what();
-  }
-  std::string commands;
-  for (const CLI::App* command : innermost.get_subcommands([](const CLI::App*) { return true; })) {
-    commands += (commands.empty() ? "" : ", ") + command->get_name();
-  }
-  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-  if (unknown.empty()) {
-    return commands.empty() ? error.what() : "a command is missing; there are: " + commands;
-  }
-  const std::string& word = unknown.front();
-  if (word.rfind('-', 0) == 0) {
-    return absl::StrFormat("unknown option '%s'", word);
-  }
-  return commands.empty() ? absl::StrFormat("'%s' is one word too many", word)
-                          : absl::StrFormat("unknown command '%s'; there are: %s", word, commands);
-}
-
-int ReportUsage(const CLI::App& app, const CLI::Error& error) {
-  const std::vector<const CLI::App*> path = NamedCommands(app);
-  std::string help = "kvctl ";
-  for (size_t i = 1; i < path.size(); ++i) {
-    help += path[i]->get_name() + " ";
-  }
-  std::fprintf(stderr, "kvctl: %s; see %s--help\n", UsageText(app, *path.back(), error).c_str(),
-               help.c_str());
-  return kExitUsage;
 }
 
 // For CLI11: empty, or what is wrong.
@@ -229,11 +186,6 @@ int main(int argc, char** argv) {
   app.add_flag("--json", settings.json, "Print JSON; errors stay text on standard error");
   AddNodeCommands(&app, &settings);
   AddFileCommands(&app, &settings, &action);
-  try {  // CLI11 throws
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // Help and version come this way, too.
-    return error.get_exit_code() == 0 ? app.exit(error) : ReportUsage(app, error);
-  }
-  return action();
+  const std::optional<int> ended = kvstored::server::ParseCommandLine("kvctl", &app, argc, argv);
+  return ended ? *ended : action();
 }
