@@ -75,14 +75,13 @@ Reply* Session::Target() {
 Session::Mark Session::BeginReply() {
   Reply* reply = Target();
   out_ = resp::Writer(&reply->bytes, protocol_);
-  return {reply, reply->bytes.size(), reply->externals.size()};
+  return Mark(reply);
 }
 
 // False: the client does not want this reply (CLIENT REPLY), it was taken back.
 bool Session::EndReply(const Mark& mark) {
   if (reply_mode_ == ReplyMode::kOff || reply_mode_ == ReplyMode::kSkip) {
-    mark.reply->bytes.resize(mark.bytes);
-    mark.reply->externals.resize(mark.externals);
+    mark.Restore();
     return false;
   }
   if (mark.reply->bytes.size() > mark.bytes && mark.reply->bytes[mark.bytes] == '-') {

@@ -212,6 +212,9 @@ class Session : public net::ConnHandler {
   void NoteWrite(ShardId shard, Seq seq);
   void SetInExec(bool in_exec) {
     in_exec_ = in_exec;
+    if (!in_exec && !in_input_ && reply_mode_ == ReplyMode::kSkipNext) {
+      reply_mode_ = ReplyMode::kSkip;  // Run, which does that, has returned long ago
+    }
   }
 
  private:
@@ -219,6 +222,14 @@ class Session : public net::ConnHandler {
   enum class RunResult : uint8_t { kDone, kBlocked };
   // A reply under construction: where it goes, and where that stood before.
   struct Mark {
+    explicit Mark(Reply* target)
+        : reply(target), bytes(target->bytes.size()), externals(target->externals.size()) {
+    }
+    // Takes back what was written since.
+    void Restore() const {
+      reply->bytes.resize(bytes);
+      reply->externals.resize(externals);
+    }
     Reply* reply;
     size_t bytes;
     size_t externals;

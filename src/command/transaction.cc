@@ -259,14 +259,26 @@ void Transaction::WriteReplies() {
     writer.NullArray();
     return;
   }
+  // As in Redis, CLIENT REPLY counts from where it stands in EXEC, so that an array may lack its
+  // end. The session has waited for this reply: its mode is the one that EXEC began with.
+  const auto drop_unwanted = [this](const Session::Mark& mark) {
+    if (changes_session_ && session_->reply_mode_ == ReplyMode::kOff) {
+      mark.Restore();
+    }
+  };
   if (shape_ == Shape::kExec) {
+    const Session::Mark mark(&op_->reply);
     writer.Array(commands_.size());
+    drop_unwanted(mark);
   }
   session_->SetInExec(true);
   for (const auto& command : commands_) {
+    const Session::Mark mark(&op_->reply);
     WriteCommand(command.get());
+    drop_unwanted(mark);
   }
   session_->SetInExec(false);
+  op_->silent = op_->silent && !changes_session_;
 }
 
 void Transaction::WriteCommand(TransactionCommand* command) {

@@ -1,4 +1,4 @@
-// HELLO inside EXEC: which protocol each reply has.
+// HELLO and CLIENT REPLY inside EXEC: which protocol each reply has, and who gets one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,6 +53,42 @@ TEST_F(ExecProtocolTest, HelloInsideExecChangesTheRepliesBehindIt) {
   Ask(client, {"HELLO", "2"});
   EXPECT_EQ(Ask(client, {"EXEC"}), "_\r\n");
   EXPECT_EQ(Ask(client, {"GET", local_}), "_\r\n");
+}
+
+// As Redis 7.0.15 does, tried there: the array keeps the length of all commands.
+TEST_F(ExecProtocolTest, ClientReplyInsideExecCountsFromWhereItStands) {
+  for (const std::string& key : {local_, remote_}) {
+    FakeConnection* client = Connect();
+    const auto sent = [&](const std::vector<Words>& all) {
+      std::string bytes;
+      for (const Words& words : all) {
+        bytes += Encode(words);
+      }
+      client->Send(bytes);
+      Settle();
+      return client->Take();
+    };
+    const Words multi = {"MULTI"};
+    const Words exec = {"EXEC"};
+    const Words ping = {"PING"};
+    const Words set = {"SET", key, "1"};
+    const Words get = {"GET", key};
+    const Words off = {"CLIENT", "REPLY", "OFF"};
+    const Words on = {"CLIENT", "REPLY", "ON"};
+    const Words skip = {"CLIENT", "REPLY", "SKIP"};
+    const std::string queued = "+QUEUED\r\n";
+    const std::string ok = "+OK\r\n";
+    const std::string one = "$1\r\n1\r\n";
+    const std::string pong = "+PONG\r\n";
+    EXPECT_EQ(sent({multi, set, off, get, exec, ping}),
+              ok + queued + queued + queued + "*3\r\n" + ok);
+    EXPECT_EQ(
+        sent({on, multi, set, off, get, on, get, exec, ping}),
+        ok + ok + queued + queued + queued + queued + queued + "*5\r\n" + ok + ok + one + pong);
+    EXPECT_EQ(sent({multi, set, skip, get, get, exec, ping, ping}),
+              ok + queued + queued + queued + queued + "*4\r\n" + ok + one + one + pong);
+    EXPECT_EQ(sent({off, multi, set, on, get, exec, ping}), ok + one + pong);
+  }
 }
 
 // EXEC turns a null that a shard wrote into one of the protocol that HELLO has chosen since: no
