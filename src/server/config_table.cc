@@ -57,7 +57,7 @@ constexpr std::array kKeys = {
             "noeviction", true, "What goes when max_memory is reached: nothing, writes get -OOM."},
 
     KeySpec{"log.sync", KeyKind::kChoice, KVS_FIELD(log.sync), "always", 0, 0,
-            "always|interval|off", false,
+            "always|interval|off", true,
             "When the log reaches the device. always: before a write is answered;\n"
             "interval: each log.interval; off: when the kernel likes."},
     KeySpec{"log.interval", KeyKind::kDuration, KVS_FIELD(log.interval_us), "1s", kMs, 60 * kSecond,

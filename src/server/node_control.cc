@@ -228,6 +228,8 @@ void Node::ApplyConfig(const Config& next, const std::vector<std::string>& chang
       log->SetSync(next.log.sync, static_cast<int64_t>(next.log.interval_us));
       log->SetPersistEachRound(core_->CountsPersisted());
     }
+    // What was written under the old policy may count under the new one, and nobody says so again.
+    core_->threads->WakeAll();
   }
   if (has("log.retain") && log != nullptr) {
     log->SetRetainBytes(next.log.retain_bytes);

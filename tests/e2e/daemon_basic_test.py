@@ -1,6 +1,7 @@
 """One real kvstored: start, errors of starting, pages, systemd's messages, clean end, data kept."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -191,16 +192,41 @@ def test_reload(make, tmp_path):
     assert shown(client, "server.timeout") == b"2h"
     # What is set on the command line wins, as at the start; the file wins over CONFIG SET.
     reload('[server]\nmaxclients = 200\ntimeout = "1h"\nlog_format = "json"\n'
-           '[log]\nretain = "2GiB"\nsync = "off"\n[replication]\nack_replicas = 1\n',
-           "not to be taken over while the node runs: server.log_format, log.sync, "
-           "replication.ack_replicas\n")
+           '[log]\nretain = "2GiB"\nsync = "off"\n[replication]\nack_replicas = 1\n'
+           '[recovery]\non_damage = "rejoin"\n',
+           "not to be taken over while the node runs: server.log_format, replication.ack_replicas, "
+           "recovery.on_damage\n")
     assert shown(client, "server.maxclients") == b"200"
     assert shown(client, "server.timeout") == b"1h"
     assert shown(client, "log.retain") == b"32MiB"
-    assert shown(client, "log.sync") == b"always"
+    assert shown(client, "log.sync") == b"off"
     assert shown(client, "replication.ack_replicas") == b"0"
-    assert "2 keys changed: server.maxclients = 200, server.timeout = 1h" in node.log_text()
+    assert "3 keys changed: server.maxclients = 200, server.timeout = 1h, log.sync = off" in node.log_text()
     client.must("SET", "still", "served")
+
+
+def test_sync_policy_changes_while_it_runs(make):
+    node = make(settings=["replication.ack=none"]).start()  # "persisted" persists anyway
+    node.wait("ready", lambda: page_or_none(node) == 200)
+    client = Resp(node.port)
+
+    def persists():
+        text = page(node, "/metrics")[1]
+        return float(re.search(r"^kvstored_log_persists_total (\S+)", text, re.M).group(1))
+
+    def persists_of_writes():
+        before = persists()
+        for i in range(50):
+            client.must("SET", f"key:{i}", "value")
+        return persists() - before
+
+    assert persists_of_writes() >= 50
+    client.must("CONFIG", "SET", "appendfsync", "no")
+    assert shown(client, "log.sync") == b"off"
+    assert persists_of_writes() < 25
+    client.must("CONFIG", "SET", "log.sync", "always")
+    assert shown(client, "appendfsync") == b"always"
+    assert persists_of_writes() >= 50
 
 
 def test_reload_without_a_file(make):
