@@ -1,5 +1,6 @@
 #include "server/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <vector>
 

@@ -1,9 +1,12 @@
 // The command line of kvstored and kvctl, as both judge it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
+class App;
+}
 
 namespace kvstored::server {
 

@@ -32,17 +32,21 @@ uint64_t RecordsIn(const log::CheckpointFacts& facts) {
 
 // Its data set is known to be the manifest's. A data set that came by a full sync begins above 0,
 // and nothing of it is older.
-absl::Status CheckFits(const log::CheckpointReader& checkpoint, const log::Manifest& manifest) {
-  const std::vector<Seq> start_seqs = checkpoint.facts().StartSeqs();
+absl::StatusOr<std::vector<Seq>> StartOf(const log::CheckpointReader& checkpoint,
+                                         const log::Manifest& manifest) {
+  std::vector<Seq> start_seqs = checkpoint.facts().StartSeqs();
   bool fits = start_seqs.size() == manifest.shard_count;
   for (size_t shard = 0; fits && shard < start_seqs.size(); ++shard) {
     fits = start_seqs[shard] >= manifest.start_seqs[shard];
   }
-  return fits ? absl::OkStatus()
-              : absl::FailedPreconditionError(absl::StrFormat(
-                    "checkpoint %s does not belong to this copy of the data set: it has other "
-                    "shards, or begins before this copy does; move it out of this directory",
-                    checkpoint.name()));
+  if (!fits) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("checkpoint %s does not belong to this copy of the data set: it has other "
+                        "shards, or begins "
+                        "before this copy does; move it out of this directory",
+                        checkpoint.name()));
+  }
+  return start_seqs;
 }
 
 }  // namespace
@@ -97,8 +101,7 @@ absl::StatusOr<LoadResult> Loader::Load() {
                        log::CheckpointReader::OpenNewest(
                            core_->seams.device, meta.data_set_directory, manifest.data_set));
   if (checkpoint) {
-    KVS_RETURN_IF_ERROR(CheckFits(*checkpoint, manifest));
-    from = checkpoint->facts().StartSeqs();
+    KVS_ASSIGN_OR_RETURN(from, StartOf(*checkpoint, manifest));
     checkpoint_end = checkpoint->facts().EndSeqs();
     newest_us = checkpoint->facts().newest_timestamp_us;
     result.items_bytes = checkpoint->facts().file_bytes;
