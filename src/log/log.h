@@ -117,10 +117,8 @@ class Log {
   bool HasRoomFor(uint64_t frame_bytes) const {
     return space_.free_bytes() >= frame_bytes;
   }
-  // A cut takes a new segment.
-  bool HasRoomForCut() const {
-    return space_.spare_count() > 0;
-  }
+  // A cut takes a new segment and a note.
+  bool HasRoomForCut() const;
   // Hands a live batch (never a snapshot batch) to the log. Its bytes must be reserved, but for
   // epoch_begin, which has a reserve of its own. After a failure batches are dropped. Wakes nobody:
   // Wake or WriteHere follows.
@@ -306,6 +304,7 @@ class Log {
   std::mutex prepare_mutex_;        // one maker of spares at a time
   std::vector<Seq> needed_;         // of the last Retain; empty: everything is needed
   std::vector<Seq> cut_seqs_;       // of a cut that is not through; else empty
+  bool note_is_due_ = false;        // the device was full: noted before the next segment is made
   uint64_t next_spare_number_ = 1;  // spares are used in the order of their numbers
 
   std::atomic<uint64_t> begun_number_{0};

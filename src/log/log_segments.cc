@@ -6,6 +6,7 @@
 //   3. frames go to the successor
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -14,6 +15,12 @@
 #include "log/meta.h"
 
 namespace kvstored::log {
+namespace {
+
+// A note takes a few hundred bytes, file systems give blocks.
+constexpr uint64_t kNoteRoomBytes = 64 << 10;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Log>> Log::Create(LogOptions options,
                                                  const std::vector<Seq>& start_seqs) {
@@ -89,11 +96,16 @@ absl::Status Log::NoteCut(const std::vector<Seq>& seqs) {
   return seqs.empty() ? absl::OkStatus() : NoteFiles(next_spare_number_ - 1);
 }
 
+bool Log::HasRoomForCut() const {
+  const absl::StatusOr<uint64_t> free_bytes = options_.device->FreeBytes();
+  return space_.spare_count() > 0 && free_bytes.ok() && *free_bytes >= kNoteRoomBytes;
+}
+
 // Files outside the chain: spares prepared by an earlier life, segments that were being recycled.
 absl::Status Log::CollectLeftovers(uint64_t oldest_number) {
   KVS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                        options_.device->List(options_.directory));
-  std::vector<std::string> useless;
+  std::map<uint64_t, std::string> useless;
   for (const std::string& base_name : names) {
     const uint64_t number = ParseSegmentName(base_name);
     if (number == 0 || (number >= oldest_number && number <= current_.header.number)) {
@@ -107,13 +119,25 @@ absl::Status Log::CollectLeftovers(uint64_t oldest_number) {
       space_.AddSpare({name, std::move(file)});
       ++next_spare_number_;
     } else {
-      useless.push_back(name);
+      useless[number] = name;
     }
   }
-  if (current_.header.number != 0) {
-    KVS_RETURN_IF_ERROR(NoteFiles(next_spare_number_ - 1));
+  const absl::StatusOr<LogFiles> noted = LoadLogFiles(options_.device, options_.directory);
+  const bool is_new = absl::IsNotFound(noted.status());
+  KVS_RETURN_IF_ERROR(is_new ? absl::OkStatus() : noted.status());
+  // What is noted goes only after the new note; the rest first, since the device may be full.
+  const auto first_noted_after = useless.upper_bound(is_new ? 0 : noted->newest);
+  for (auto it = first_noted_after; it != useless.end(); ++it) {
+    KVS_RETURN_IF_ERROR(options_.device->Remove(it->second));
   }
-  for (const std::string& name : useless) {
+  useless.erase(first_noted_after, useless.end());
+  const absl::Status status = NoteFiles(next_spare_number_ - 1);
+  note_is_due_ = absl::IsResourceExhausted(status);
+  if (note_is_due_) {
+    return absl::OkStatus();  // reads go on; what useless files there are keep their room
+  }
+  KVS_RETURN_IF_ERROR(status);
+  for (const auto& [number, name] : useless) {
     KVS_RETURN_IF_ERROR(options_.device->Remove(name));
   }
   return absl::OkStatus();
@@ -144,6 +168,10 @@ absl::StatusOr<SpareSegment> Log::CreateSpare(const std::string& name, uint64_t 
 
 // With prepare_mutex_ held. `reserve`: bytes of the device that must stay free.
 absl::StatusOr<SpareSegment> Log::MakeSpare(uint64_t reserve) {
+  if (note_is_due_) {
+    KVS_RETURN_IF_ERROR(NoteFiles(next_spare_number_ - 1));
+    note_is_due_ = false;
+  }
   const std::string name = SegmentName(options_.directory, next_spare_number_);
   SpareSegment spare;
   bool is_recycled = space_.TakeRetired(&spare);

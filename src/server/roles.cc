@@ -195,13 +195,18 @@ void Roles::Start(const LoadResult* loaded) {
 }
 
 Progress Roles::AwaitRoom(bool for_cut) {
-  constexpr uint64_t kFrameBytesMax = 256;  // of an epoch_begin
+  constexpr uint64_t kFrameBytesMax = 256;        // of an epoch_begin
+  constexpr uint64_t kTextsBytesMax = 256 << 10;  // of meta and manifest, in blocks
   const log::Log* log = core_->log();
-  if (for_cut ? log->HasRoomForCut() : log->HasRoomFor(core_->shard_count() * kFrameBytesMax)) {
+  const bool has_log_room =
+      for_cut ? log->HasRoomForCut() : log->HasRoomFor(core_->shard_count() * kFrameBytesMax);
+  const absl::StatusOr<uint64_t> free_bytes = core_->seams.device->FreeBytes();
+  const bool has_text_room = !free_bytes.ok() || *free_bytes >= kTextsBytesMax;
+  if (has_log_room && has_text_room) {
     return Progress::Done();
   }
   core_->background_event.Set();
-  if (!core_->gate.disk_full.load(std::memory_order_relaxed)) {
+  if (has_text_room && !core_->gate.disk_full.load(std::memory_order_relaxed)) {
     return Progress::Again();  // a segment is being made
   }
   if (core_->identity->meta().members.empty()) {
@@ -254,7 +259,33 @@ void Roles::Tick() {
     }
     core_->replication->SetRecordClock(core_->record_clock.NowUs());
     Announce();
+  } else if (core_->gate.HasRole(Role::kReplica)) {
+    SeekPrimary();
   }
+}
+
+// A primary announces itself until it was heard, but this node may have died before it noted whom
+// it heard of.
+void Roles::SeekPrimary() {
+  if (!started_ || seeking_ || busy_ || core_->now_us() < seek_us_) {
+    return;
+  }
+  seek_us_ = core_->now_us() + 5'000'000;
+  const std::vector<std::string> addresses = KnownAddresses();
+  if (addresses.empty() || !core_->identity->meta().primary_address.empty()) {
+    return;
+  }
+  seeking_ = true;
+  core_->replication->AskPeers(addresses, PeerQuestion::kWhoAreYou, 0, 2'000'000,
+                               [this](std::vector<PeerAnswer> answers) {
+                                 seeking_ = false;
+                                 for (const PeerAnswer& answer : answers) {
+                                   if (answer.status.ok() && answer.facts.serving && !busy_ &&
+                                       core_->identity->meta().primary_address.empty()) {
+                                     JudgeNewerPrimary(answer.facts, answer.address);
+                                   }
+                                 }
+                               });
 }
 
 void Roles::Announce() {

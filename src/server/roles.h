@@ -84,6 +84,7 @@ class Roles : public replication::NodeState {
   std::vector<std::string> KnownAddresses() const;
   bool ReadsAllowed() const;
   void Announce();
+  void SeekPrimary();
   void JudgeNewerPrimary(const replication::NodeFacts& facts, const std::string& address);
   bool StepAside(const replication::NodeFacts& newer, const std::string& address);
   void RequestRestart();
@@ -101,6 +102,8 @@ class Roles : public replication::NodeState {
   std::vector<std::string> unannounced_;
   int64_t announce_us_ = 0;
   bool announcing_ = false;
+  int64_t seek_us_ = 0;
+  bool seeking_ = false;
   std::string state_text_;
 };
 

@@ -1,6 +1,7 @@
 """Directories that a node cannot use, and disks that are full: a clear error, nothing lost, no crash. (Port in
 use, directory locked: tests/e2e/daemon_basic_test.py.)"""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -94,12 +95,15 @@ def fill_disk(directory, leave=0):
     """Takes all of the room but `leave` bytes; what to remove to give it back."""
     ballast = directory / "ballast"
     free = os.statvfs(directory)
-    with open(ballast, "wb") as file:
+    with open(ballast, "wb", buffering=0) as file:
         left = free.f_bavail * free.f_frsize - leave
         while left > 0:
-            part = min(left, MIB)
-            file.write(bytes(part))
-            left -= part
+            try:
+                left -= file.write(bytes(min(left, MIB)))
+            except OSError as error:
+                # A node beside takes room, too.
+                assert error.errno == errno.ENOSPC
+                break
     return ballast
 
 
@@ -212,6 +216,25 @@ def test_a_log_that_filled_the_disk_makes_room_by_itself(cluster, small_disk):
     node.start()
     wait_loaded(node)
     verify(node, acked)
+
+
+def test_disk_that_others_filled_to_the_last_byte(cluster, small_disk):
+    """An orderly end and a start need no room: reads go on, writes when there is some again."""
+    node = cluster.node("node", settings=[*ALONE, "log.segment_size=4MiB"],
+                        directory=small_disk / "node")
+    node.start()
+    wait_serving(node)
+    put(node, "first", "value")
+    for end in (node.stop, node.kill):
+        ballast = fill_disk(small_disk)
+        end()
+        node.start()
+        wait_loaded(node)
+        assert attempt(node, "GET", "first") == b"value"
+        ballast.unlink()
+        put(node, "room", "again")
+        assert attempt(node, "GET", "room") == b"again"
+    assert "gives up its role" not in node.log_text()
 
 
 def test_full_disk_at_the_first_start(cluster, small_disk):

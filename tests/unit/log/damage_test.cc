@@ -397,6 +397,25 @@ TEST(DamageTest, AnotherSegmentSizeMakesNoFileMissed) {
   }
 }
 
+// The same where spares were made and no segment was ever begun.
+TEST(DamageTest, AnotherSegmentSizeBeforeTheFirstRecordMakesNoFileMissed) {
+  for (uint64_t first_cut = 1; first_cut < 24; ++first_cut) {
+    for (uint64_t second_cut = 0; second_cut < 24; ++second_cut) {
+      Harness h(1, 16 << 10, first_cut * 100 + second_cut);
+      h.device.CrashAfter(first_cut);
+      (void)Log::Create(h.options, {0});
+      h.device.PowerCut();
+      h.options.segment_bytes = 8 << 10;
+      auto recovery = h.Scan();
+      ASSERT_TRUE(recovery.ok()) << first_cut << ": " << recovery.status();
+      h.device.CrashAfter(second_cut);
+      (void)Log::Open(h.options, (*recovery)->TakeTail());
+      h.device.PowerCut();
+      ASSERT_TRUE(h.Scan().ok()) << first_cut << ", " << second_cut << ": " << h.Scan().status();
+    }
+  }
+}
+
 // The whole life of a log under power cuts at every call of the device.
 TEST(DamageTest, PowerCutAtEveryCall) {
   for (uint64_t cut_at = 0; cut_at < 160; ++cut_at) {

@@ -46,6 +46,30 @@ TEST_F(PromotionTest, TwoAtOnceBothFailAndSayWhy) {
   EXPECT_FALSE(third->ok());
 }
 
+// It heard of the new primary, and died before it noted that: the announcement is not repeated.
+TEST_F(PromotionTest, WhoHasNoPrimaryAsksTheNodesThatItKnows) {
+  StandUp(2);
+  Answer demoted;
+  machine(0).node->Control(
+      {"demote"}, [&demoted](absl::StatusOr<std::string> said) { demoted = std::move(said); });
+  ASSERT_TRUE(StepUntil([&] { return demoted.has_value(); }));
+  ASSERT_TRUE(demoted->ok()) << demoted->status();
+  Answer promoted;
+  Promote(&machine(1), &promoted);
+  const auto follows = [this] {
+    return machine(0).meta().primary_address == machine(1).address();
+  };
+  ASSERT_TRUE(StepUntil([&] { return promoted.has_value() && follows(); }));
+  ASSERT_TRUE(promoted->ok()) << promoted->status();
+  machine(0).Kill();
+  absl::StatusOr<log::Meta> meta = log::LoadMeta(&machine(0).device);
+  ASSERT_TRUE(meta.ok()) << meta.status();
+  meta->primary_address = "";
+  ASSERT_TRUE(log::SaveMeta(&machine(0).device, *meta).ok());
+  ASSERT_TRUE(machine(0).Start().ok());
+  EXPECT_TRUE(StepUntil(follows));
+}
+
 // Whenever the second one begins, it fails or it comes after the first in one history.
 TEST_F(PromotionTest, NeverTwoHistories) {
   for (int later = 0; later < 24; ++later) {
