@@ -114,7 +114,8 @@ void Checkpoints::Begin(std::vector<Done> waiting) {
   job->start.assign(shards, 0);
   job->end.assign(shards, 0);
   for (uint32_t i = 0; i < shards; ++i) {
-    job->cursors.push_back(std::make_unique<shard::Shard::SnapshotCursor>());
+    job->cursors.push_back(std::make_unique<shard::SnapshotCursor>());
+    job->cursors.back()->purpose = shard::SnapshotFor::kReplay;
   }
   auto left = std::make_shared<std::atomic<uint32_t>>(0);
   operation_->Then([this, job, left] {

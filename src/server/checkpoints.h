@@ -48,7 +48,7 @@ class Checkpoints {
     std::vector<Seq> start;
     std::vector<Seq> end;
     std::unique_ptr<log::CheckpointWriter> writer;
-    std::vector<std::unique_ptr<shard::Shard::SnapshotCursor>> cursors;
+    std::vector<std::unique_ptr<shard::SnapshotCursor>> cursors;
     int64_t publish_by_us = 0;  // or it is given up: nobody waits for an absent member for ever
     uint32_t shard = 0;         // whose slices are read now
     std::atomic<bool> slice_ready{false};

@@ -26,7 +26,7 @@ replication::Slice LogSource::NextSlice(shard::Shard& shard, Scans* scans, uint6
     id = scans->next_id++;
     slice.live_from = shard.OldestOpen();
   }
-  shard::Shard::SnapshotCursor& scan = scans->open[id];
+  shard::SnapshotCursor& scan = scans->open[id];
   slice.batch = shard.SnapshotSlice(&scan, budget_bytes);
   slice.next_cursor = id;
   slice.is_last = scan.done();

@@ -24,7 +24,7 @@ class LogSource : public replication::RecordSource {
   // Scans under way, by the number that the engine calls the cursor. On the shard's thread.
   struct Scans {
     uint64_t next_id = 1;
-    std::map<uint64_t, shard::Shard::SnapshotCursor> open;
+    std::map<uint64_t, shard::SnapshotCursor> open;
   };
   static replication::Slice NextSlice(shard::Shard& shard, Scans* scans, uint64_t cursor,
                                       size_t budget_bytes);

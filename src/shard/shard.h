@@ -24,6 +24,7 @@
 #include "shard/gated.h"
 #include "shard/node_gate.h"
 #include "shard/run.h"
+#include "shard/snapshot_cursor.h"
 #include "store/store.h"
 
 namespace kvstored::shard {
@@ -276,21 +277,6 @@ class Shard {
 
   // --- Snapshots: checkpoints and full sync read the store in slices (shard/snapshot.cc). ---
 
-  struct SnapshotCursor {
-    struct Large {
-      std::string key;
-      Seq seq = 0;
-      uint64_t expiry_ms = 0;
-      store::ChainRef chain;
-      uint64_t offset = 0;
-    };
-    uint64_t scan = 0;  // digest where it goes on
-    bool scanned = false;
-    std::deque<Large> large;
-    bool done() const {
-      return scanned && large.empty();
-    }
-  };
   // The next items from the cursor, about budget_bytes of them, as a snapshot batch whose position
   // is `applied`. The batch under construction is sealed first, so that the order of submission is
   // the order of state.
@@ -321,6 +307,10 @@ class Shard {
   void Encode(record::Record* record);
   // Applies, then encodes: a store without memory leaves no record.
   OpResult Emit(record::Record* record);
+  // Of a record that changed a part of an item: for the snapshots that are reading it.
+  void NoteDelta(const record::Record& record);
+  bool BeginLarge(SnapshotCursor* cursor, std::string key);
+  bool ReadLarge(SnapshotCursor* cursor, uint64_t budget_bytes, record::Batch* batch);
   template <typename PieceAt>
   OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);
   OpResult Yield();
@@ -331,6 +321,7 @@ class Shard {
   void ExpectItems(const Records& for_each);
   // At most kGroupMax records: the memory that they need is loaded side by side.
   OpResult ApplyGroup(std::span<const record::Record> records);
+  OpResult ApplyDelta(const Key& key, const record::Record& record);
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);
@@ -385,6 +376,7 @@ class Shard {
   Verification verification_;
   size_t received_offset_ = 0;  // bytes of received_.front() applied already
   absl::flat_hash_map<uint64_t, store::ChainBuilder> open_runs_;  // by run id
+  std::vector<std::weak_ptr<SnapshotCursor::Large>> being_read_;  // of SnapshotFor::kStream
   std::vector<std::weak_ptr<const Seq>> emitting_;                // runs of commands under way here
   Seq snapshot_seq_max_ = 0;  // newest seq of an item loaded from a snapshot
 

@@ -124,21 +124,11 @@ OpResult Shard::Apply(const record::Record& record) {
     case RecordOp::kAppend:
     case RecordOp::kSetRange:
     case RecordOp::kSetExpiry: {
-      const store::Item* item = store_.Find(key);
-      if (item == nullptr || item->seq() != record.aux) {
-        return OpResult::kOk;  // it changed another version: that item's own record tells the rest
+      const OpResult result = ApplyDelta(key, record);
+      if (result == OpResult::kOk && !being_read_.empty()) {
+        NoteDelta(record);
       }
-      if (record.op == RecordOp::kAppend) {
-        return store_.Append(key, record.value, record.seq);
-      }
-      if (record.op == RecordOp::kSetExpiry) {
-        return store_.SetExpiry(key, record.expiry_ms, record.seq);
-      }
-      if (record.value.size() < 8) {
-        return OpResult::kOk;
-      }
-      return store_.SetRange(key, base::LoadBe64(record.value.data()), record.value.substr(8),
-                             record.seq);
+      return result;
     }
     case RecordOp::kFlush:
       return ApplyFlush(record.seq);
@@ -151,6 +141,24 @@ OpResult Shard::Apply(const record::Record& record) {
       return OpResult::kOk;
   }
   return OpResult::kOk;
+}
+
+OpResult Shard::ApplyDelta(const Key& key, const record::Record& record) {
+  const store::Item* item = store_.Find(key);
+  if (item == nullptr || item->seq() != record.aux) {
+    return OpResult::kOk;  // it changed another version: that item's own record tells the rest
+  }
+  if (record.op == RecordOp::kAppend) {
+    return store_.Append(key, record.value, record.seq);
+  }
+  if (record.op == RecordOp::kSetExpiry) {
+    return store_.SetExpiry(key, record.expiry_ms, record.seq);
+  }
+  if (record.value.size() < 8) {
+    return OpResult::kOk;
+  }
+  return store_.SetRange(key, base::LoadBe64(record.value.data()), record.value.substr(8),
+                         record.seq);
 }
 
 OpResult Shard::ApplyFlush(Seq seq) {

@@ -1,7 +1,10 @@
 // Snapshots without fork: the store is read in slices while writes go on. An item keeps its seq, so
 // a slice may be mixed with live records in any way that keeps the order of positions
-// (docs/protocol.md "Full sync"). Large values are read piece by piece from their pinned chain; the
-// link that gives them an effect is written only if the item is still the one that was read.
+// (docs/protocol.md "Full sync"). A large value is read piece by piece from its pinned chain, while
+// writes go on. What changed parts of it meanwhile needs the version that was read (P3): for a
+// checkpoint, whose log is replayed from before the scan's begin, that is always linked; between
+// the live records of a full sync, where their place is gone by then, those changes follow the
+// link.
 #include <algorithm>
 
 #include "base/check.h"
@@ -15,9 +18,11 @@ namespace {
 
 // Items looked at together: their first lines are loaded side by side.
 constexpr uint32_t kScanItems = 32;
+// Changes kept of one large value that is being read for a full sync.
+constexpr uint64_t kDeltasBytesMax = 8 << 20;
 
 struct SliceContext {
-  Shard::SnapshotCursor* cursor = nullptr;
+  SnapshotCursor* cursor = nullptr;
   record::Batch* batch = nullptr;
   const base::Digester* digester = nullptr;
 };
@@ -25,11 +30,7 @@ struct SliceContext {
 void VisitItem(void* context, const store::Item& item) {
   auto* slice = static_cast<SliceContext*>(context);
   if (item.is_chain()) {
-    slice->cursor->large.push_back({.key = std::string(item.key()),
-                                    .seq = item.seq(),
-                                    .expiry_ms = item.expiry_ms(),
-                                    .chain = item.chain(),
-                                    .offset = 0});
+    slice->cursor->large_keys.emplace_back(item.key());
     return;
   }
   record::Encode({.seq = item.seq(),
@@ -42,12 +43,12 @@ void VisitItem(void* context, const store::Item& item) {
                  &slice->batch->bytes);
 }
 
-// Writes the next pieces of one large value; true when it is through.
-bool WriteLarge(Shard::SnapshotCursor::Large* large, const Digest& digest, bool still_there,
-                uint64_t budget_bytes, record::Batch* batch) {
+// Writes the next pieces of one large value and its link; true when it is linked.
+bool WriteLarge(SnapshotCursor::Large* large, const Digest& digest, uint64_t budget_bytes,
+                record::Batch* batch) {
   const uint64_t total_bytes = large->chain.size_bytes();
   std::string piece;
-  while (still_there && large->offset < total_bytes) {
+  while (large->offset < total_bytes) {
     if (batch->bytes.size() >= budget_bytes) {
       return false;
     }
@@ -67,9 +68,6 @@ bool WriteLarge(Shard::SnapshotCursor::Large* large, const Digest& digest, bool 
                    &batch->bytes);
     large->offset += piece_bytes;
   }
-  if (!still_there) {
-    return true;  // replaced or removed meanwhile: its own record tells; the parts stay inert
-  }
   std::string value(8, '\0');
   base::StoreBe64(value.data(), total_bytes);
   record::Encode({.seq = large->seq,
@@ -81,6 +79,19 @@ bool WriteLarge(Shard::SnapshotCursor::Large* large, const Digest& digest, bool 
                   .key = large->key,
                   .value = value},
                  &batch->bytes);
+  large->linked = true;
+  return true;
+}
+
+// What changed the value while it was read, behind its link; true when all of it is written.
+bool WriteDeltas(SnapshotCursor::Large* large, uint64_t budget_bytes, record::Batch* batch) {
+  for (; !large->deltas.empty(); large->deltas.pop_front()) {
+    if (batch->bytes.size() >= budget_bytes) {
+      return false;
+    }
+    const std::vector<uint8_t>& delta = large->deltas.front();
+    batch->bytes.insert(batch->bytes.end(), delta.begin(), delta.end());
+  }
   return true;
 }
 
@@ -99,6 +110,44 @@ Seq Shard::OldestOpen() {
   return oldest;
 }
 
+// Pins the value as it is now. False: the key has no large value any more.
+bool Shard::BeginLarge(SnapshotCursor* cursor, std::string key) {
+  const store::Item* item = store_.Find({.bytes = key, .digest = options_.digester->Of(key)});
+  if (item == nullptr || !item->is_chain()) {
+    return false;  // its own record, which is newer than the scan's begin, tells
+  }
+  auto large = std::make_shared<SnapshotCursor::Large>();
+  large->key = std::move(key);
+  large->seq = item->seq();
+  large->newest_seq = item->seq();
+  large->expiry_ms = item->expiry_ms();
+  large->chain = item->chain();
+  if (cursor->purpose == SnapshotFor::kStream) {
+    std::erase_if(being_read_, [](const auto& read) { return read.expired(); });
+    being_read_.push_back(large);
+  }
+  cursor->reading = std::move(large);
+  return true;
+}
+
+void Shard::NoteDelta(const record::Record& record) {
+  for (const std::weak_ptr<SnapshotCursor::Large>& weak : being_read_) {
+    const std::shared_ptr<SnapshotCursor::Large> large = weak.lock();
+    if (large == nullptr || large->newest_seq != record.aux || large->key != record.key) {
+      continue;
+    }
+    record::Record copy = record;
+    copy.flags = kRecordSnapshot;
+    copy.epoch = 0;
+    copy.timestamp_us = 0;
+    std::vector<uint8_t> bytes;
+    record::Encode(copy, &bytes);
+    large->newest_seq = record.seq;
+    large->deltas_bytes += bytes.size();
+    large->deltas.push_back(std::move(bytes));
+  }
+}
+
 record::BatchRef Shard::SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_bytes) {
   Seal();
   auto batch = std::make_shared<record::Batch>();
@@ -111,21 +160,46 @@ record::BatchRef Shard::SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_by
   batch->bytes.reserve(budget_bytes + budget_bytes / 8);
   SliceContext context{.cursor = cursor, .batch = batch.get(), .digester = options_.digester};
   while (batch->bytes.size() < budget_bytes && !cursor->done()) {
-    if (!cursor->large.empty()) {
-      SnapshotCursor::Large& large = cursor->large.front();
-      const Key key{.bytes = large.key, .digest = options_.digester->Of(large.key)};
-      const store::Item* item = store_.Find(key);
-      const bool still_there = item != nullptr && item->seq() == large.seq;
-      if (!WriteLarge(&large, key.digest, still_there, budget_bytes, batch.get())) {
+    if (cursor->reading != nullptr) {
+      if (!ReadLarge(cursor, budget_bytes, batch.get())) {
         break;
       }
-      cursor->large.pop_front();
+    } else if (!cursor->large_keys.empty()) {
+      (void)BeginLarge(cursor, std::move(cursor->large_keys.front()));
+      cursor->large_keys.pop_front();
     } else {
       cursor->scan = store_.Scan(cursor->scan, kScanItems, VisitItem, &context);
       cursor->scanned = cursor->scan == 0;
     }
   }
   return batch;
+}
+
+// The next pieces of the value that is being read; false: the slice is full.
+bool Shard::ReadLarge(SnapshotCursor* cursor, uint64_t budget_bytes, record::Batch* batch) {
+  SnapshotCursor::Large* const large = cursor->reading.get();
+  const Key key{.bytes = large->key, .digest = options_.digester->Of(large->key)};
+  if (cursor->purpose == SnapshotFor::kStream) {
+    const store::Item* item = store_.Find(key);
+    if (item == nullptr || item->seq() != large->newest_seq) {
+      // Replaced whole or removed: that record is on its way, and a link behind it would bring back
+      // what it took away. Parts stay inert.
+      cursor->reading = nullptr;
+      return true;
+    }
+    if (!large->linked && large->deltas_bytes > kDeltasBytesMax) {
+      (void)BeginLarge(cursor, large->key);  // anew: memory for a sync is bounded
+      return true;
+    }
+  }
+  if (!large->linked && !WriteLarge(large, key.digest, budget_bytes, batch)) {
+    return false;
+  }
+  if (!WriteDeltas(large, budget_bytes, batch)) {
+    return false;
+  }
+  cursor->reading = nullptr;
+  return true;
 }
 
 }  // namespace kvstored::shard

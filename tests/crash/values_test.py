@@ -3,8 +3,9 @@
 import hashlib
 import threading
 
-from cluster_fixture import (attempt, make_cluster, promote, put, wait_equal,  # noqa: F401
-                             wait_follows, wait_streaming)
+import pytest
+from cluster_fixture import (ALONE, attempt, make_cluster, promote, put, wait_equal,  # noqa: F401
+                             wait_follows, wait_serving, wait_streaming)
 from cluster import Resp
 
 MIB = 1 << 20
@@ -83,3 +84,75 @@ def test_large_values_while_the_replica_is_away(cluster):
     wait_streaming(second)
     wait_equal(first, second)
     assert Resp(second.port, timeout=120).must("GET", "20:2") == content
+
+
+def change_in_a_loop(node, command, errors):
+    """Changes a part of `large` again and again until told to stop; returns that and the thread."""
+    stop = threading.Event()
+
+    def loop():
+        try:
+            client = Resp(node.port, timeout=120)
+            count = 0
+            while not stop.is_set():
+                reply = client.call(*[str(count) if word == "N" else word for word in command])
+                if isinstance(reply, Exception):
+                    raise reply
+                count += 1
+        except Exception as error:  # pylint: disable=broad-except
+            errors.append(error)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+
+    def end():
+        stop.set()
+        thread.join()
+
+    return end
+
+
+def large_of(node):
+    client = Resp(node.port, timeout=120)
+    return client.must("GET", "large"), client.must("PEXPIRETIME", "large")
+
+
+CHANGES = [["APPEND", "large", "y"], ["SETRANGE", "large", "N", "z"], ["SETBIT", "large", "N", "1"],
+           ["EXPIREAT", "large", "4000000000"]]
+
+
+@pytest.mark.parametrize("command", CHANGES, ids=[words[0] for words in CHANGES])
+def test_checkpoint_of_a_large_value_that_changes(cluster, command):
+    node = cluster.alone(*PATIENT)
+    client = Resp(node.port, timeout=120)
+    client.must("SET", "large", bytes(8 * MIB))
+    errors = []
+    end = change_in_a_loop(node, command, errors)
+    for _ in range(3):
+        node.must_kvctl("checkpoint")
+    end()
+    assert not errors
+    before = large_of(node)
+    node.kill()
+    node.start()
+    wait_serving(node)
+    assert large_of(node) == before
+
+
+@pytest.mark.parametrize("command", CHANGES[:2], ids=[words[0] for words in CHANGES[:2]])
+def test_full_sync_of_a_large_value_that_changes(cluster, command):
+    first = cluster.alone(*PATIENT, "log.retain=0")
+    client = Resp(first.port, timeout=120)
+    client.must("SET", "large", bytes(32 * MIB))
+    for i in range(200):
+        client.must("SET", f"filler:{i}", bytes(MIB // 4))
+    first.must_kvctl("checkpoint")
+    errors = []
+    end = change_in_a_loop(first, command, errors)
+    second = cluster.node("second", first, [*ALONE, *PATIENT]).start()
+    wait_streaming(second)
+    end()
+    assert not errors
+    wait_equal(first, second)
+    assert large_of(second) == large_of(first)
+    assert "differs from the primary" not in second.log_text()

@@ -293,7 +293,7 @@ TEST_F(ShardFixture, ASnapshotBesideWritesGivesTheSameState) {
   std::vector<record::BatchRef> none;
   auto copy = MakeShard(&none);
   copy->Reset(start);
-  Shard::SnapshotCursor cursor;
+  SnapshotCursor cursor;
   int round = 0;
   while (!cursor.done()) {
     const record::BatchRef slice = shard_->SnapshotSlice(&cursor, 4096);
@@ -336,7 +336,7 @@ TEST_F(ShardFixture, ASnapshotHoldsEachItemOnce) {
         shard_->Seal();
       }
     }
-    Shard::SnapshotCursor cursor;
+    SnapshotCursor cursor;
     std::set<std::string> keys;
     size_t records = 0;
     while (!cursor.done()) {
@@ -360,7 +360,7 @@ TEST_F(ShardFixture, AFlushReplayedOverANewerSnapshotTakesOnlyWhatIsOlder) {
   shard_->Seal();
   std::vector<record::BatchRef> none;
   auto copy = MakeShard(&none);
-  Shard::SnapshotCursor cursor;
+  SnapshotCursor cursor;
   const record::BatchRef slice = shard_->SnapshotSlice(&cursor, 1 << 20);
   ASSERT_EQ(copy->ApplySnapshot(*slice), OpResult::kOk);
   Replay({batches_[0]}, copy.get());
