@@ -45,10 +45,9 @@ uint64_t CountBits(const store::Item& item, uint64_t first, uint64_t last) {
     count += CountBytes(piece);
     return true;
   });
-  const auto at_edges = static_cast<uint64_t>(
-      std::popcount(static_cast<uint8_t>(ByteAt(item, first / 8) & Before(first))) +
-      std::popcount(static_cast<uint8_t>(ByteAt(item, last / 8) & Behind(last))));
-  return count - at_edges;
+  const char edges[] = {static_cast<char>(ByteAt(item, first / 8) & Before(first)),
+                        static_cast<char>(ByteAt(item, last / 8) & Behind(last))};
+  return count - CountBytes({edges, sizeof(edges)});
 }
 
 uint64_t FindBit(const store::Item& item, uint64_t first, uint64_t last, bool bit) {
