@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -94,6 +96,11 @@ TEST_F(TcpFabricTest, AnotherVersionIsNamed) {
 }
 
 TEST_F(TcpFabricTest, NamesAreResolvedAndBadOnesEnd) {
+  std::ifstream hosts("/etc/hosts");
+  const std::string text{std::istreambuf_iterator<char>(hosts), std::istreambuf_iterator<char>()};
+  if (text.find("localhost") == std::string::npos) {
+    GTEST_SKIP() << "/etc/hosts does not name localhost here: no name is known for sure";
+  }
   Node& client = harness_.client;
   const std::string port = harness_.address.substr(harness_.address.rfind(':'));
   const LinkId link = client.fabric->Connect("localhost" + port);
