@@ -27,7 +27,7 @@ bool ParseOp(std::string_view word, BitOp* op) {
   return false;
 }
 
-CommandPart& DestinationOf(TransactionCommand& command) {
+CommandPart& ResultPartOf(TransactionCommand& command) {
   return *command.PartOf(command.key_shards[0]);
 }
 
@@ -42,10 +42,10 @@ bool PlanBitOp(TransactionCommand& command, resp::Writer& out) {
     return false;
   }
   command.phase_count = 2;
-  DestinationOf(command).record_count = 1;
-  DestinationOf(command).record_bytes = command.keys[0].bytes.size();
-  DestinationOf(command).moves_value = true;  // as long as the longest source
-  DestinationOf(command).runs.resize(1);
+  ResultPartOf(command).record_count = 1;
+  ResultPartOf(command).record_bytes = command.keys[0].bytes.size();
+  ResultPartOf(command).moves_value = true;  // as long as the longest source
+  ResultPartOf(command).runs.resize(1);
   return true;
 }
 
@@ -68,10 +68,6 @@ void Combine(BitOp op, std::string_view source, size_t at, std::string* result) 
         break;
     }
   }
-}
-
-uint64_t SizeOf(const CapturedValue& value) {
-  return value.chain ? value.chain.size_bytes() : value.bytes.size();
 }
 
 void CombineAll(BitOp op, const CapturedValue& source, std::string* result) {
@@ -145,7 +141,7 @@ OpResult StepBitOp(AtomicStep& step) {
     }
     return OpResult::kOk;
   }
-  if (&part != &DestinationOf(*step.command)) {
+  if (&part != &ResultPartOf(*step.command)) {
     return OpResult::kOk;
   }
   if (!step.command->option) {
@@ -156,7 +152,7 @@ OpResult StepBitOp(AtomicStep& step) {
 }
 
 void FinishBitOp(TransactionCommand& command, Reply* /*reply*/, resp::Writer& out) {
-  out.Integer(static_cast<int64_t>(DestinationOf(command).blob.size()));
+  out.Integer(static_cast<int64_t>(ResultPartOf(command).blob.size()));
 }
 
 constexpr AtomicSpec kBitOp{&PlanBitOp, nullptr, &StepBitOp, &FinishBitOp};

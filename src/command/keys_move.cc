@@ -13,10 +13,6 @@
 namespace kvstored::command {
 namespace {
 
-uint64_t SizeOf(const CapturedValue& value) {
-  return value.chain ? value.chain.size_bytes() : value.bytes.size();
-}
-
 CommandPart& SourceOf(TransactionCommand& command) {
   return *command.PartOf(command.key_shards[0]);
 }

@@ -174,6 +174,10 @@ CapturedValue Capture(const store::Item& item) {
   return value;
 }
 
+uint64_t SizeOf(const CapturedValue& value) {
+  return value.chain ? value.chain.size_bytes() : value.bytes.size();
+}
+
 std::vector<uint32_t> KeyPositions(const CommandSpec& spec, size_t word_count) {
   std::vector<uint32_t> positions;
   if (spec.first_key <= 0) {

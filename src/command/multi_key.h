@@ -41,6 +41,7 @@ constexpr CommandSpec AtomicCommand(const char* name, int arity, uint32_t flags,
 
 // What the item holds, for another shard or for the reply.
 CapturedValue Capture(const store::Item& item);
+uint64_t SizeOf(const CapturedValue& value);
 // Positions of the keys among `word_count` words.
 std::vector<uint32_t> KeyPositions(const CommandSpec& spec, size_t word_count);
 bool IsMget(const CommandSpec& spec);
