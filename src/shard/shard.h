@@ -309,7 +309,7 @@ class Shard {
   OpResult Emit(record::Record* record);
   // Of a record that changed a part of an item: for the snapshots that are reading it.
   void NoteDelta(const record::Record& record);
-  bool BeginLarge(SnapshotCursor* cursor, std::string key);
+  void BeginLarge(SnapshotCursor* cursor, std::string key);
   bool ReadLarge(SnapshotCursor* cursor, uint64_t budget_bytes, record::Batch* batch);
   template <typename PieceAt>
   OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);

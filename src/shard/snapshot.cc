@@ -110,11 +110,11 @@ Seq Shard::OldestOpen() {
   return oldest;
 }
 
-// Pins the value as it is now. False: the key has no large value any more.
-bool Shard::BeginLarge(SnapshotCursor* cursor, std::string key) {
+// Pins the value as it is now, if the key still has a large one.
+void Shard::BeginLarge(SnapshotCursor* cursor, std::string key) {
   const store::Item* item = store_.Find({.bytes = key, .digest = options_.digester->Of(key)});
   if (item == nullptr || !item->is_chain()) {
-    return false;  // its own record, which is newer than the scan's begin, tells
+    return;  // its own record, which is newer than the scan's begin, tells
   }
   auto large = std::make_shared<SnapshotCursor::Large>();
   large->key = std::move(key);
@@ -127,7 +127,6 @@ bool Shard::BeginLarge(SnapshotCursor* cursor, std::string key) {
     being_read_.push_back(large);
   }
   cursor->reading = std::move(large);
-  return true;
 }
 
 void Shard::NoteDelta(const record::Record& record) {
@@ -165,7 +164,7 @@ record::BatchRef Shard::SnapshotSlice(SnapshotCursor* cursor, uint64_t budget_by
         break;
       }
     } else if (!cursor->large_keys.empty()) {
-      (void)BeginLarge(cursor, std::move(cursor->large_keys.front()));
+      BeginLarge(cursor, std::move(cursor->large_keys.front()));
       cursor->large_keys.pop_front();
     } else {
       cursor->scan = store_.Scan(cursor->scan, kScanItems, VisitItem, &context);
@@ -188,7 +187,7 @@ bool Shard::ReadLarge(SnapshotCursor* cursor, uint64_t budget_bytes, record::Bat
       return true;
     }
     if (!large->linked && large->deltas_bytes > kDeltasBytesMax) {
-      (void)BeginLarge(cursor, large->key);  // anew: memory for a sync is bounded
+      BeginLarge(cursor, large->key);  // anew: memory for a sync is bounded
       return true;
     }
   }
