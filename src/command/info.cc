@@ -54,12 +54,14 @@ struct ShardFigures {
   uint64_t hits = 0;
   uint64_t misses = 0;
   uint64_t expired = 0;
+  uint64_t evicted = 0;
 };
 
 std::string LinesOf(std::string_view section, const ShardFigures& figures) {
   if (section == "stats") {
     return InfoLine("expired_keys", std::to_string(figures.expired)) +
-           InfoLine("evicted_keys", "0") + InfoLine("keyspace_hits", std::to_string(figures.hits)) +
+           InfoLine("evicted_keys", std::to_string(figures.evicted)) +
+           InfoLine("keyspace_hits", std::to_string(figures.hits)) +
            InfoLine("keyspace_misses", std::to_string(figures.misses));
   }
   if (section == "cluster") {
@@ -87,6 +89,7 @@ OpResult PartInfo(PartCall& call) {
   PutNumber(call.part, shard.keyspace_hits);
   PutNumber(call.part, shard.keyspace_misses);
   PutNumber(call.part, shard.expired_keys);
+  PutNumber(call.part, shard.evicted_keys);
   return OpResult::kOk;
 }
 
@@ -100,6 +103,7 @@ void MergeInfo(Session& session, std::span<const std::string_view> args,
     figures.hits += reader.Number();
     figures.misses += reader.Number();
     figures.expired += reader.Number();
+    figures.evicted += reader.Number();
   }
   std::string text;
   for (const Section& section : kSections) {

@@ -14,6 +14,13 @@ constexpr uint64_t kEmbeddedBytesMax = 44;
 constexpr uint64_t kItemOverheadBytes = 16 + 11;
 constexpr uint64_t kExpiryBytes = 8;
 
+constexpr std::string_view kErrNoFrequency =
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "
+    "when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+constexpr std::string_view kErrNoIdleTime =
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when "
+    "switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
 std::string_view EncodingOf(const store::Item& item) {
   int64_t number = 0;
   if (!item.is_chain() && ParseInt64(item.value(), &number)) {
@@ -25,17 +32,31 @@ std::string_view EncodingOf(const store::Item& item) {
 }  // namespace
 
 OpResult HandleType(ShardCall& call) {
-  call.out->Simple(call.shard->Find(call.keys[0]) == nullptr ? "none" : "string");
+  call.out->Simple(call.shard->Look(call.keys[0]) == nullptr ? "none" : "string");
   return OpResult::kOk;
 }
 
-// OBJECT ENCODING: the only subcommand with a key.
+// OBJECT ENCODING, FREQ, IDLETIME, REFCOUNT.
 OpResult HandleObject(ShardCall& call) {
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Look(call.keys[0]);
+  const std::string_view subcommand = call.args[1];
+  const bool counts_frequency = store::CountsFrequency(call.shard->store()->eviction());
   if (item == nullptr) {
     call.out->Null();
-  } else {
+  } else if (EqualsIgnoreCase(subcommand, "encoding")) {
     call.out->Bulk(EncodingOf(*item));
+  } else if (EqualsIgnoreCase(subcommand, "refcount")) {
+    call.out->Integer(1);
+  } else if (EqualsIgnoreCase(subcommand, "freq")) {
+    if (counts_frequency) {
+      call.out->Integer(call.shard->store()->Frequency(*item));
+    } else {
+      call.out->Error(kErrNoFrequency);
+    }
+  } else if (counts_frequency) {
+    call.out->Error(kErrNoIdleTime);
+  } else {
+    call.out->Integer(static_cast<int64_t>(call.shard->store()->IdleUs(*item) / 1'000'000));
   }
   return OpResult::kOk;
 }
@@ -97,9 +118,11 @@ OpResult HandleDel(ShardCall& call) {
 }
 
 OpResult HandleExists(ShardCall& call) {
+  const bool uses = EqualsIgnoreCase(call.args[0], "touch");
   int64_t present = 0;
   for (const Key& key : call.keys) {
-    present += call.shard->Find(key) != nullptr ? 1 : 0;
+    const store::Item* item = uses ? call.shard->Find(key) : call.shard->Look(key);
+    present += item != nullptr ? 1 : 0;
   }
   call.out->Integer(present);
   return OpResult::kOk;

@@ -115,7 +115,7 @@ OpResult HandleExpire(ShardCall& call) {
 OpResult HandleTtl(ShardCall& call) {
   const std::string_view name = call.args[0];
   const bool absolute = name.size() > 4;  // EXPIRETIME, PEXPIRETIME
-  const store::Item* item = call.shard->Find(call.keys[0]);
+  const store::Item* item = call.shard->Look(call.keys[0]);
   if (item == nullptr || item->expiry_ms() == 0) {
     call.out->Integer(item == nullptr ? -2 : -1);
     return OpResult::kOk;

@@ -139,7 +139,14 @@ void HandleObjectWithoutKey(Session& session, std::span<const std::string_view> 
   WriteHelp(session.out(), "OBJECT",
             {"ENCODING <key>",
              "    Return the kind of internal representation used in order to store the value",
-             "    associated with a <key>."});
+             "    associated with a <key>.", "FREQ <key>",
+             "    Return the access frequency index of the <key>. The returned integer is",
+             "    proportional to the logarithm of the recent access frequency of the key.",
+             "IDLETIME <key>",
+             "    Return the idle time of the <key>, that is the approximated number of",
+             "    seconds elapsed since the last access to the key.", "REFCOUNT <key>",
+             "    Return the number of references of the value associated with the specified",
+             "    <key>."});
 }
 
 void HandleMemoryWithoutKey(Session& session, std::span<const std::string_view> /*args*/) {

@@ -54,7 +54,7 @@ OpResult ReserveAll(const Scratch& scratch, std::span<const KeyRange> ranges,
       return reserved;
     }
   }
-  return ranges[0].shard->HasMemoryFor(memory_bytes) ? OpResult::kOk : OpResult::kOutOfMemory;
+  return ranges[0].shard->AskRoom(memory_bytes);
 }
 
 }  // namespace
@@ -126,6 +126,9 @@ bool Session::TryRunMset(std::span<const std::string_view> args) {
     }
     if (result == OpResult::kOk) {
       result = SetRange(scratch, range, args);
+    }
+    if (result == OpResult::kWait) {
+      return false;  // one key, no chunk for its size, nothing was changed: the long way waits
     }
     if (!one_record && range.shard->TxnHasRecords()) {
       closing.push_back({range.shard->id(), range.shard->TxnEndSeq()});

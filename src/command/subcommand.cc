@@ -65,7 +65,10 @@ constexpr Subcommand kSubcommands[] = {
     {"memory", "help", 2},
     {"memory", "usage", -3},
     {"object", "encoding", 3},
+    {"object", "freq", 3},
     {"object", "help", 2},
+    {"object", "idletime", 3},
+    {"object", "refcount", 3},
 };
 
 }  // namespace

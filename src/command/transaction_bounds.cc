@@ -124,8 +124,7 @@ OpResult TransactionBounds::Reserve(shard::Shard* shard, const ShardBounds& boun
     return reserved;
   }
   const uint64_t memory_bytes = memory_bytes_ + copy_count_ * value_bytes;
-  return memory_bytes == 0 || shard->HasMemoryFor(memory_bytes) ? OpResult::kOk
-                                                                : OpResult::kOutOfMemory;
+  return memory_bytes == 0 ? OpResult::kOk : shard->AskRoom(memory_bytes);
 }
 
 }  // namespace kvstored::command

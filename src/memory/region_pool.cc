@@ -219,6 +219,7 @@ void* RegionPool::Allocate(bool beyond_limit) {
   if (counters_.used_bytes + kChunkBytes > LimitBytesLocked()) {
     if (!beyond_limit) {
       ++counters_.exhausted_count;
+      exhausted_.store(true, std::memory_order_relaxed);
       return nullptr;
     }
     ++counters_.beyond_limit_count;
@@ -231,6 +232,7 @@ void* RegionPool::Allocate(bool beyond_limit) {
     chunk = TakeColdOrNewLocked(beyond_limit);
     if (chunk == nullptr) {
       ++counters_.exhausted_count;
+      exhausted_.store(true, std::memory_order_relaxed);
       return nullptr;
     }
     ++counters_.grow_in_tick_count;
@@ -250,6 +252,7 @@ void RegionPool::Free(void* chunk) {
   counters_.used_bytes -= kChunkBytes;
   counters_.free_bytes += kChunkBytes;
   free_chunks_.push_back(static_cast<char*>(chunk));
+  exhausted_.store(false, std::memory_order_relaxed);
 }
 
 // Chunks that a tick took untouched, while huge pages are slow, got small ones; with the same
@@ -308,6 +311,7 @@ uint32_t RegionPool::Trim(uint32_t keep_count) {
 
 void RegionPool::SetMaxBytes(uint64_t max_bytes) {
   max_bytes_.store(max_bytes, std::memory_order_relaxed);
+  exhausted_.store(false, std::memory_order_relaxed);
 }
 
 PoolCounters RegionPool::counters() const {

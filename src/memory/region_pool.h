@@ -69,6 +69,10 @@ class RegionPool {
   // way. It is no more than what fragmentation takes beyond the head-room.
   void* Allocate(bool beyond_limit = false);
   void Free(void* chunk);
+  // The last Allocate() was refused, and no chunk has come back since.
+  bool IsExhausted() const {
+    return exhausted_.load(std::memory_order_relaxed);
+  }
 
   // For a background thread: makes and touches chunks until `count` are free or the limit is
   // reached. Returns how many it added.
@@ -88,6 +92,29 @@ class RegionPool {
   // Would `extra_bytes` more still be within max_bytes?
   bool WithinBudget(uint64_t extra_bytes) const {
     return charged_bytes() + static_cast<int64_t>(extra_bytes) <= static_cast<int64_t>(max_bytes());
+  }
+  // Who needs room and could not make it says how much; whoever can give memory back looks here
+  // once a tick. 0: nobody waits.
+  void AskRoom(uint64_t bytes) {
+    asked_bytes_.store(bytes, std::memory_order_relaxed);
+  }
+  uint64_t asked_bytes() const {
+    return asked_bytes_.load(std::memory_order_relaxed);
+  }
+  // Holders that could give memory back now, and how much (in units that all of them share): each
+  // says by itself what changed.
+  void NoteGivers(int32_t count_change, int64_t weight_change) {
+    giver_count_.fetch_add(count_change, std::memory_order_relaxed);
+    giver_weight_.fetch_add(weight_change, std::memory_order_relaxed);
+  }
+  bool HasGivers() const {
+    return giver_count_.load(std::memory_order_relaxed) > 0;
+  }
+  // Has a giver of this weight at least as much as the mean? Then it is the one to give, so that
+  // all are left with about as much; one always is.
+  bool IsHeavyGiver(uint64_t weight) const {
+    return static_cast<int64_t>(weight) * giver_count_.load(std::memory_order_relaxed) >=
+           giver_weight_.load(std::memory_order_relaxed);
   }
   uint64_t max_bytes() const {
     return max_bytes_.load(std::memory_order_relaxed);
@@ -109,6 +136,10 @@ class RegionPool {
   const Options options_;
   std::atomic<uint64_t> max_bytes_;
   std::atomic<int64_t> charged_bytes_{0};
+  std::atomic<uint64_t> asked_bytes_{0};
+  std::atomic<int32_t> giver_count_{0};
+  std::atomic<int64_t> giver_weight_{0};
+  std::atomic<bool> exhausted_{false};
   std::atomic<uint32_t> small_page_chunks_{0};       // so many chunks to come get small pages
   std::atomic<uint32_t> last_small_page_chunks_{0};  // how many it were the last time
 

@@ -4,18 +4,13 @@
 #include <new>
 
 #include "base/check.h"
-#include "kvstored/limits.h"
 #include "memory/poison.h"
+#include "memory/slab_layout.h"
 
 namespace kvstored::memory {
 namespace {
 
-constexpr uint32_t kPageCount = kChunkBytes / kSlabPageBytes;
-constexpr uint32_t kGroupPages = 8;
-constexpr size_t kChunkHeadBytes = 4096;
-constexpr uint32_t kNoSlot = UINT32_MAX;
 constexpr size_t kPageSlotBytesMax = 4096;  // larger slots live in slabs of a whole group
-static_assert(kPageCount == 32, "free pages are a 32-bit map");
 
 // The pages of groups that are free as a whole.
 uint32_t FreeGroupMask(uint32_t free_pages) {
@@ -31,47 +26,15 @@ uint32_t FreeGroupMask(uint32_t free_pages) {
 
 }  // namespace
 
-struct SlabAllocator::Slab {
-  Slab* next;
-  Slab* prev;
-  uint32_t free_head;  // offset in the chunk of the first freed slot, or kNoSlot
-  uint32_t begin;      // offset in the chunk of the first slot
-  uint32_t slot_bytes;
-  uint16_t carved_count;  // slots from here on were never used
-  uint16_t used_count;
-  uint16_t capacity;
-  uint8_t slot_class;
-  uint8_t page;  // first page
-  uint8_t page_count;
-};
-
-struct SlabAllocator::Chunk {
-  const SlabAllocator* owner;
-  Chunk* next;
-  Chunk* prev;
-  Chunk** list;                    // the list it is filed in
-  uint32_t free_pages;             // bit i: page i belongs to no slab
-  uint8_t first_page[kPageCount];  // of the slab that page i belongs to
-  Slab slabs[kPageCount];          // by first page
-};
-
 SlabAllocator::SlabAllocator(RegionPool* pool) : pool_(pool) {
   static_assert(sizeof(Chunk) <= kChunkHeadBytes);
 }
 
 SlabAllocator::~SlabAllocator() {
-  for (Chunk* list : {whole_group_chunks_, page_chunks_, full_chunks_}) {
-    while (list != nullptr) {
-      Chunk* const next = list->next;
-      pool_->Free(list);
-      list = next;
-    }
+  for (Chunk* chunk : chunks_) {
+    pool_->Free(chunk);
   }
   pool_->Charge(-charged_bytes_);
-}
-
-SlabAllocator::Chunk* SlabAllocator::ChunkOf(void* slot) {
-  return reinterpret_cast<Chunk*>(reinterpret_cast<uint64_t>(slot) & ~(kChunkBytes - 1));
 }
 
 void SlabAllocator::SettleCharge() {
@@ -128,6 +91,8 @@ SlabAllocator::Chunk* SlabAllocator::NewChunk() {
   Chunk* const chunk = new (memory) Chunk;
   chunk->owner = this;
   chunk->free_pages = UINT32_MAX;
+  chunk->index = static_cast<uint32_t>(chunks_.size());
+  chunks_.push_back(chunk);
   held_bytes_ += kChunkBytes;
   Poison(static_cast<char*>(memory) + kChunkHeadBytes, kChunkBytes - kChunkHeadBytes);
   return chunk;
@@ -162,7 +127,7 @@ bool SlabAllocator::OpenSlab(uint32_t slot_class) {
   const size_t slab_bytes = page_count * kSlabPageBytes - head_bytes;
   Slab* const slab = &chunk->slabs[page];
   ClassState& state = classes_[slot_class];
-  *slab = {.next = state.open,
+  *slab = {.next = nullptr,
            .prev = nullptr,
            .free_head = kNoSlot,
            .begin = static_cast<uint32_t>(page * kSlabPageBytes + head_bytes),
@@ -173,37 +138,62 @@ bool SlabAllocator::OpenSlab(uint32_t slot_class) {
            .slot_class = static_cast<uint8_t>(slot_class),
            .page = static_cast<uint8_t>(page),
            .page_count = static_cast<uint8_t>(page_count)};
+  LinkSlab(slab);
+  ++state.counters.slab_count;
+  state.counters.slab_bytes += page_count * kSlabPageBytes;
+  state.counters.slot_count += slab->capacity;
+  return true;
+}
+
+void SlabAllocator::LinkSlab(Slab* slab) {
+  ClassState& state = classes_[slab->slot_class];
+  slab->prev = nullptr;
+  slab->next = state.open;
   if (state.open != nullptr) {
     state.open->prev = slab;
   }
   state.open = slab;
-  ++state.counters.slab_count;
-  state.counters.slab_bytes += page_count * kSlabPageBytes;
-  return true;
+}
+
+void SlabAllocator::UnlinkSlab(Slab* slab) {
+  if (slab->prev != nullptr) {
+    slab->prev->next = slab->next;
+  } else {
+    classes_[slab->slot_class].open = slab->next;
+  }
+  if (slab->next != nullptr) {
+    slab->next->prev = slab->prev;
+  }
 }
 
 // An empty slab's pages go back to its chunk, an empty chunk to the pool.
 void SlabAllocator::CloseSlab(Slab* slab) {
   ClassState& state = classes_[slab->slot_class];
-  if (slab->prev != nullptr) {
-    slab->prev->next = slab->next;
-  } else {
-    state.open = slab->next;
-  }
-  if (slab->next != nullptr) {
-    slab->next->prev = slab->prev;
+  Chunk* const chunk = ChunkOf(slab);
+  if (chunk != evacuated_) {
+    UnlinkSlab(slab);
+    UnfileChunk(chunk);
   }
   --state.counters.slab_count;
   state.counters.slab_bytes -= slab->page_count * kSlabPageBytes;
-  Chunk* const chunk = ChunkOf(slab);
-  UnfileChunk(chunk);
+  state.counters.slot_count -= slab->capacity;
   chunk->free_pages |= (slab->page_count == 1 ? 1u : 0xffu) << slab->page;
   if (chunk->free_pages == UINT32_MAX) {
-    held_bytes_ -= kChunkBytes;
-    pool_->Free(chunk);
-  } else {
+    DropChunk(chunk);
+  } else if (chunk != evacuated_) {
     FileChunk(chunk);
   }
+}
+
+void SlabAllocator::DropChunk(Chunk* chunk) {
+  if (chunk == evacuated_) {
+    evacuated_ = nullptr;
+  }
+  chunks_[chunk->index] = chunks_.back();
+  chunks_[chunk->index]->index = chunk->index;
+  chunks_.pop_back();
+  held_bytes_ -= kChunkBytes;
+  pool_->Free(chunk);
 }
 
 void* SlabAllocator::Allocate(size_t bytes) {
@@ -254,13 +244,8 @@ void SlabAllocator::Free(void* slot, size_t bytes) {
   used_bytes_ -= slab->slot_bytes;
   requested_bytes_ -= bytes;
   SettleCharge();
-  if (slab->used_count-- == slab->capacity) {
-    slab->prev = nullptr;
-    slab->next = state.open;
-    if (state.open != nullptr) {
-      state.open->prev = slab;
-    }
-    state.open = slab;
+  if (slab->used_count-- == slab->capacity && chunk != evacuated_) {
+    LinkSlab(slab);
   }
   if (slab->used_count == 0) {
     Poison(reinterpret_cast<char*>(chunk) + slab->begin, size_t{slab->capacity} * slab->slot_bytes);

@@ -9,6 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "memory/region_pool.h"
 
@@ -50,8 +52,17 @@ inline size_t SlotBytes(size_t bytes) {
 struct SlotClassCounters {
   uint64_t slab_count = 0;
   uint64_t slab_bytes = 0;       // pages held by the class
-  uint64_t used_count = 0;       // slots in use
+  uint64_t slot_count = 0;       // slots of those slabs
+  uint64_t used_count = 0;       // of them in use
   uint64_t requested_bytes = 0;  // what they were asked for
+
+  SlotClassCounters operator+(const SlotClassCounters& other) const {
+    return {.slab_count = slab_count + other.slab_count,
+            .slab_bytes = slab_bytes + other.slab_bytes,
+            .slot_count = slot_count + other.slot_count,
+            .used_count = used_count + other.used_count,
+            .requested_bytes = requested_bytes + other.requested_bytes};
+  }
 };
 
 // Shard-local. Invariants: (1) a slab on a class's list has at least one free slot; (2) a chunk
@@ -76,6 +87,9 @@ class SlabAllocator {
   void SetMustSucceed(bool on) {
     must_succeed_ = on;
   }
+  bool must_succeed() const {
+    return must_succeed_;
+  }
   // A whole chunk, for what no class holds.
   void* AllocateChunk();
   void FreeChunk(void* chunk);
@@ -94,6 +108,25 @@ class SlabAllocator {
   }
   SlotClassCounters ClassCounters(uint32_t slot_class) const;
 
+  // --- Evacuation (slab_evacuate.cc): where frees have left chunks thinly used, their slots move
+  // together and the chunks go back to the pool, for any class and any shard. Only for allocators
+  // whose every slot may move. ---
+
+  // Bytes of chunks that would come free if all slots moved together.
+  uint64_t ThinBytes() const;
+  bool IsEvacuating() const {
+    return evacuated_ != nullptr;
+  }
+  // Picks the emptiest of so many chunks, taken at random; from now on nothing is placed in it.
+  // False: there is none beside the one that would take its slots.
+  bool BeginEvacuation(uint64_t random, uint32_t sample_count);
+  // The next slots in use of the chunk, all of one class; how many. 0: none is left, or the chunk
+  // has gone already. Looks only forward: the caller moves each (Allocate, copy, Free) at once, and
+  // frees no other before it has.
+  size_t NextToMove(std::span<void*> slots);
+  // Nothing moves out any more: places are given in the chunk again.
+  void EndEvacuation();
+
  private:
   struct Slab;
   struct Chunk;
@@ -104,9 +137,14 @@ class SlabAllocator {
   static constexpr int64_t kChargeStepBytes = 64 << 10;
 
   static Chunk* ChunkOf(void* slot);
+  static uint64_t UsedBytes(const Chunk& chunk);
+  void NoteFreeSlots(const Slab& slab);
   bool OpenSlab(uint32_t slot_class);
+  void LinkSlab(Slab* slab);
+  void UnlinkSlab(Slab* slab);
   void CloseSlab(Slab* slab);
   Chunk* NewChunk();
+  void DropChunk(Chunk* chunk);
   void FileChunk(Chunk* chunk);
   void UnfileChunk(Chunk* chunk);
   void SettleCharge();
@@ -118,10 +156,17 @@ class SlabAllocator {
   Chunk* whole_group_chunks_ = nullptr;  // chunks with a free group of eight pages
   Chunk* page_chunks_ = nullptr;         // chunks with free pages, but no free group
   Chunk* full_chunks_ = nullptr;
+  std::vector<Chunk*> chunks_;  // all of them
   uint64_t used_bytes_ = 0;
   uint64_t requested_bytes_ = 0;
   uint64_t held_bytes_ = 0;
   int64_t charged_bytes_ = 0;
+
+  // Evacuation: how far it has come.
+  Chunk* evacuated_ = nullptr;
+  uint32_t evacuated_page_ = 0;
+  uint32_t evacuated_slot_ = 0;
+  std::vector<bool> slot_is_free_;
 };
 
 }  // namespace kvstored::memory

@@ -35,7 +35,7 @@ struct Config {
   struct Memory {
     uint64_t pool_size_bytes = 0;   // 0: see InitialPoolBytes
     uint64_t max_memory_bytes = 0;  // 0 until ResolveConfig
-    std::string eviction;           // noeviction
+    std::string eviction;           // store::kEvictionNames
   } memory;
   struct Log {
     LogSync sync = LogSync::kAlways;

@@ -54,7 +54,12 @@ constexpr std::array kKeys = {
             "Bound of data, client, replication and checkpoint buffers together.\n"
             "0: half of the machine's memory. At least 32MiB."},
     KeySpec{"memory.eviction", KeyKind::kChoice, KVS_FIELD(memory.eviction), "noeviction", 0, 0,
-            "noeviction", true, "What goes when max_memory is reached: nothing, writes get -OOM."},
+            "noeviction|allkeys-lru|allkeys-lfu|allkeys-random|volatile-lru|volatile-lfu|"
+            "volatile-random|volatile-ttl",
+            true,
+            "What goes when max_memory is reached. noeviction: nothing, writes get -OOM.\n"
+            "allkeys: the least recently (lru) or least frequently (lfu) used key, or any;\n"
+            "volatile: only keys with an expiry; ttl: the one that expires first."},
 
     KeySpec{"log.sync", KeyKind::kChoice, KVS_FIELD(log.sync), "always", 0, 0,
             "always|interval|off", true,

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/hex.h"
 #include "server/node.h"
+#include "store/eviction.h"
 
 namespace kvstored::server {
 namespace {
@@ -220,6 +221,11 @@ void Node::ApplyConfig(const Config& next, const std::vector<std::string>& chang
   };
   if (has("memory.max_memory")) {
     core_->pool.SetMaxBytes(next.memory.max_memory_bytes);
+  }
+  if (has("memory.eviction")) {
+    core_->gate.eviction.store(static_cast<uint8_t>(store::EvictionOf(next.memory.eviction)),
+                               std::memory_order_relaxed);
+    core_->threads->WakeAll();
   }
   log::Log* log = core_->log();
   if (has("log.sync") || has("log.interval")) {

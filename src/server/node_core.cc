@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "store/eviction.h"
 
 namespace kvstored::server {
 namespace {
@@ -25,6 +26,8 @@ NodeCore::NodeCore(Config node_config, const NodeSeams& node_seams, Identity* no
       digester(node_identity->manifest().seed) {
   const std::shared_ptr<const Config> now = config.Get();
   log_sync.store(static_cast<uint8_t>(now->log.sync), std::memory_order_relaxed);
+  gate.eviction.store(static_cast<uint8_t>(store::EvictionOf(now->memory.eviction)),
+                      std::memory_order_relaxed);
   const uint32_t shards =
       identity->has_data_set() ? identity->manifest().shard_count : now->server.shards;
   if (now->server.threads > shards) {

@@ -146,7 +146,7 @@ std::string Node::InfoMemory() {
          Line("used_memory_peak", std::max(used, resident)) +
          Line("maxmemory", core_->pool.max_bytes()) +
          Line("maxmemory_human", HumanBytes(core_->pool.max_bytes())) +
-         Line("maxmemory_policy", "noeviction") +
+         Line("maxmemory_policy", core_->config.Get()->memory.eviction) +
          Line("mem_fragmentation_ratio",
               absl::StrFormat(
                   "%.2f",
@@ -262,7 +262,8 @@ std::string Node::WritesRefused() const {
   if (judged == OpResult::kOk && log != nullptr &&
       log->JudgeReserve(shard::Shard::kLogQuotaStepBytes) == OpResult::kDiskFull) {
     judged = OpResult::kDiskFull;
-  } else if (judged == OpResult::kOk && !core_->pool.WithinBudget(kUsualWriteBytes)) {
+  } else if (judged == OpResult::kOk && !core_->pool.WithinBudget(kUsualWriteBytes) &&
+             !core_->pool.HasGivers()) {
     judged = OpResult::kOutOfMemory;
   }
   switch (judged) {

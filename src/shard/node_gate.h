@@ -17,7 +17,8 @@ struct NodeGate {
   std::atomic<bool> no_replicas{false};  // member set incomplete or silent beyond commit_timeout
   std::atomic<bool> disk_full{false};
   std::atomic<bool> stepped_down{false};
-  std::atomic<uint8_t> ack{0};  // AckLevel
+  std::atomic<uint8_t> ack{0};       // AckLevel
+  std::atomic<uint8_t> eviction{0};  // store::Eviction
   std::atomic<uint32_t> epoch{0};
 
   bool HasRole(Role wanted) const {

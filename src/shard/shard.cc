@@ -22,7 +22,11 @@ uint64_t RemovalKey(const Digest& digest) {
 }  // namespace
 
 Shard::Shard(Options options)
-    : options_(std::move(options)), store_(options_.pool, options_.digester) {
+    : options_(std::move(options)), store_(options_.pool, options_.digester), random_(options_.id) {
+}
+
+Shard::~Shard() {
+  options_.pool->NoteGivers(giver_weight_ != 0 ? -1 : 0, -static_cast<int64_t>(giver_weight_));
 }
 
 const store::Item* Shard::Peek(const Key& key) {
@@ -77,9 +81,10 @@ void Shard::Gate(Gated* gated) {
 }
 
 OpResult Shard::Reserve(uint32_t record_count, uint64_t bytes, bool force) {
-  if (!force && !HasMemoryFor(bytes)) {
-    const OpResult gated = options_.gate->JudgeWrite();
-    return gated != OpResult::kOk ? gated : OpResult::kOutOfMemory;
+  if (!force) {
+    if (const OpResult room = AskRoom(bytes); room != OpResult::kOk) {
+      return room;
+    }
   }
   return ReserveLog(record_count, bytes, force);
 }
@@ -143,7 +148,7 @@ OpResult Shard::Emit(record::Record* record) {
         txn_first_ = 0;
         txns_.pop_back();
       }
-      return applied;
+      return applied == OpResult::kOutOfMemory ? AskPlace() : applied;
     }
   }
   Encode(record);
@@ -167,6 +172,9 @@ void Shard::Delete(const Key& key, uint8_t reason_flag) {
   KVS_CHECK(result == OpResult::kOk, "result=%d", static_cast<int>(result));
   if ((reason_flag & kRecordExpired) != 0) {
     ++counters_.expired_keys;
+  }
+  if ((reason_flag & kRecordEvicted) != 0) {
+    ++counters_.evicted_keys;
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/random.h"
 #include "base/task.h"
 #include "kvstored/op_result.h"
 #include "kvstored/types.h"
@@ -39,6 +40,7 @@ struct ShardCounters {
   uint64_t keyspace_hits = 0;
   uint64_t keyspace_misses = 0;
   uint64_t expired_keys = 0;
+  uint64_t evicted_keys = 0;
   uint64_t records = 0;
   uint64_t record_bytes = 0;
   uint64_t gate_waits = 0;  // replies that had to wait for the commit watermark
@@ -69,6 +71,7 @@ class Shard {
     std::function<void(uint64_t bytes)> return_log;
   };
   explicit Shard(Options options);
+  ~Shard();
 
   ShardId id() const {
     return options_.id;
@@ -84,8 +87,16 @@ class Shard {
     dependency_ = 0;
   }
   // The live item or null; an expired one is hidden (but noted: what is hidden was seen, P9).
-  // Counted as a hit or a miss.
+  // Counted as a hit or a miss, and the hit as a use of the item.
   const store::Item* Find(const Key& key) {
+    const store::Item* item = Look(key);
+    if (item != nullptr) {
+      store_.NoteUse(*item);
+    }
+    return item;
+  }
+  // The same for commands that ask about the item and do not use it (TTL, TYPE, OBJECT).
+  const store::Item* Look(const Key& key) {
     const store::Item* item = Peek(key);
     ++(item != nullptr ? counters_.keyspace_hits : counters_.keyspace_misses);
     return item;
@@ -139,11 +150,12 @@ class Shard {
   // The same for what takes no memory, and so must be possible when there is none: removals,
   // changes of expiry, parts of a value that lies in its slabs.
   OpResult ReserveLog(uint32_t record_count, uint64_t bytes, bool force = false);
-  // Is there memory for so many bytes within the budget?
-  bool HasMemoryFor(uint64_t bytes) const {
-    return options_.pool->WithinBudget(bytes);
-  }
-  // key := value (at most kPartBytesMax bytes). kOk or kOutOfMemory (nothing changed).
+  // Is there room for so many bytes in the memory budget? kOk; kWait: the next ticks make it, of
+  // what was let go or by eviction (shard_room.cc); kOutOfMemory or another error: they cannot.
+  // Changes no item.
+  OpResult AskRoom(uint64_t bytes);
+  // key := value (at most kPartBytesMax bytes). kOk, or kWait or kOutOfMemory (nothing changed): no
+  // chunk is left for its size, and one will or will not come free.
   OpResult Set(const Key& key, std::string_view value, uint64_t expiry_ms);
   // Removes; the key must be present in the store (expired or not).
   void Delete(const Key& key, uint8_t reason_flag = 0);
@@ -173,7 +185,7 @@ class Shard {
     return held_by_ != 0 && held_by_ != txn_id;
   }
   // Records between BeginTxn and EndTxn are one part of the transaction. Until then no write here
-  // fails for want of memory: whoever begins it has asked HasMemoryFor() an upper bound.
+  // fails for want of memory: whoever begins it has asked AskRoom() for an upper bound.
   void BeginTxn(uint64_t txn_id);
   // True if the transaction has made records here so far.
   bool TxnHasRecords() const {
@@ -224,9 +236,7 @@ class Shard {
 
   // --- The tick (called by ShardThread only, in this order). ---
 
-  void BeginTick(uint64_t now_us) {
-    now_us_ = now_us;
-  }
+  void BeginTick(uint64_t now_us);
   // Expired items become deletes (primary), freed memory goes back, parked commands run again. True
   // if there is more to do at once.
   bool Housekeeping();
@@ -326,6 +336,11 @@ class Shard {
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);
   bool ExpireSome();
+  OpResult AskPlace();
+  bool CanGiveRoom() const;
+  void NoteGiving();
+  bool MakeRoom();
+  bool FreeOne();
   void ReturnQuota();
   void RunParked();
   Seq TxnLimit(Seq safe);
@@ -379,6 +394,11 @@ class Shard {
   std::vector<std::weak_ptr<SnapshotCursor::Large>> being_read_;  // of SnapshotFor::kStream
   std::vector<std::weak_ptr<const Seq>> emitting_;                // runs of commands under way here
   Seq snapshot_seq_max_ = 0;  // newest seq of an item loaded from a snapshot
+
+  base::Random random_;
+  bool awaits_room_ = false;   // a parked command asked for it
+  bool awaits_place_ = false;  // or for a chunk
+  uint64_t giver_weight_ = 0;  // as told to RegionPool::NoteGivers
 
   std::function<void()> wake_others_;
   ShardCounters counters_;

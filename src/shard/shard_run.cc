@@ -39,10 +39,9 @@ OpResult Shard::FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_m
       return Yield();
     }
     const std::string_view piece = piece_at(filling.written_bytes());
-    const OpResult written = filling.Write(piece.substr(0, kCopyBytes));
-    if (written != OpResult::kOk) {
+    if (filling.Write(piece.substr(0, kCopyBytes)) != OpResult::kOk) {
       run->filling.reset();
-      return written;
+      return AskPlace();
     }
   }
   run->chain = filling.Finish();
@@ -54,8 +53,10 @@ OpResult Shard::FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_m
 }
 
 OpResult Shard::MakeRun(std::string_view value, Run* run, bool force, bool at_once) {
-  if (!force && !run->filling && !HasMemoryFor(value.size())) {
-    return OpResult::kOutOfMemory;
+  if (!force && !run->filling) {
+    if (const OpResult room = AskRoom(value.size()); room != OpResult::kOk) {
+      return room;
+    }
   }
   return FillRun(
       value.size(), [value](uint64_t offset) { return value.substr(offset); },
@@ -63,8 +64,10 @@ OpResult Shard::MakeRun(std::string_view value, Run* run, bool force, bool at_on
 }
 
 OpResult Shard::CopyRun(const store::ChainRef& value, Run* run, bool force) {
-  if (!force && !run->filling && !HasMemoryFor(value.size_bytes())) {
-    return OpResult::kOutOfMemory;
+  if (!force && !run->filling) {
+    if (const OpResult room = AskRoom(value.size_bytes()); room != OpResult::kOk) {
+      return room;
+    }
   }
   return FillRun(
       value.size_bytes(), [&value](uint64_t offset) { return value.PieceAt(offset); },

@@ -70,14 +70,21 @@ void Shard::ReturnQuota() {
   }
 }
 
+void Shard::BeginTick(uint64_t now_us) {
+  now_us_ = now_us;
+  store_.SetNow(now_us);
+  store_.SetEviction(
+      static_cast<store::Eviction>(options_.gate->eviction.load(std::memory_order_relaxed)));
+}
+
 bool Shard::Housekeeping() {
+  bool more = MakeRoom();
   RunParked();
   ReturnQuota();
-  bool more = false;
   if (options_.gate->writable.load(std::memory_order_acquire)) {
-    more = ExpireSome();
+    more = ExpireSome() || more;
   }
-  return store_.Tick() || more;
+  return store_.Tick(random_.Next()) || more;
 }
 
 void Shard::Seal() {

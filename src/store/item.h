@@ -81,8 +81,8 @@ class ChainBuilder {
   uint64_t written_bytes_ = 0;
 };
 
-// Immutable once linked. Layout (16-byte header, then expiry if any, chain if
-// any, key, inline value) is private to store/item_layout.h.
+// Immutable once linked, but for the word that remembers its use. Layout (16-byte header, then
+// expiry if any, chain if any, key, inline value) is private to store/item_layout.h.
 class Item {
  public:
   Item(const Item&) = delete;

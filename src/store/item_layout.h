@@ -3,7 +3,7 @@
 //   offset size field
 //        0    8 seq (low 48 bits), key length (high 16)
 //        8    4 value length (low 30 bits), bit 30: has an expiry, bit 31: is a chain
-//       12    4 zero
+//       12    4 access word (store/access.h)
 //       16    8 expiry_ms, only if bit 30
 //        .    8 Chain*, only if bit 31
 //        .    n key
@@ -20,7 +20,7 @@ namespace kvstored::store {
 struct ItemLayout {
   uint64_t seq_and_key_bytes;
   uint32_t value_word;
-  uint32_t zero;
+  uint32_t access;
 
   static constexpr size_t kHeaderBytes = 16;
   static constexpr uint32_t kSeqBits = 48;

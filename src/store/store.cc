@@ -112,12 +112,64 @@ uint32_t Store::CollectExpired(uint64_t now_ms, uint32_t budget,
   return impl_->CollectExpired(now_ms, budget, visit, context);
 }
 
+void Store::SetNow(uint64_t now_us) {
+  impl_->access.SetNow(now_us);
+}
+
+void Store::NoteUse(const Item& item) {
+  // The one word of a linked item that changes; only this thread looks at it.
+  auto& layout = const_cast<ItemLayout&>(ItemLayout::Of(item));
+  layout.access = impl_->access.Used(layout.access);
+}
+
+uint64_t Store::IdleUs(const Item& item) const {
+  return impl_->access.IdleUs(ItemLayout::Of(item).access);
+}
+
+uint32_t Store::Frequency(const Item& item) const {
+  return impl_->access.Frequency(ItemLayout::Of(item).access);
+}
+
+void Store::SetEviction(Eviction policy) {
+  impl_->SetEviction(policy);
+}
+
+Eviction Store::eviction() const {
+  return impl_->eviction();
+}
+
+bool Store::HasEvictable() const {
+  return impl_->HasEvictable();
+}
+
+const Item* Store::FindVictim(uint64_t random, uint32_t bucket_budget) {
+  return impl_->FindVictim(random, bucket_budget);
+}
+
+bool Store::HasReclaimable() const {
+  return impl_->HasReclaimable();
+}
+
 void Store::SetMustSucceed(bool on) {
+  impl_->items.SetMustSucceed(on);
   impl_->slabs.SetMustSucceed(on);
 }
 
-bool Store::Tick() {
+bool Store::Tick(uint64_t random) {
+  const bool more = Reclaim();
+  return impl_->Compact(random) || more;
+}
+
+bool Store::Reclaim() {
   return impl_->Reclaim(kTickReclaimBudget);
+}
+
+bool Store::CanCompact() const {
+  return impl_->CanCompact();
+}
+
+uint64_t Store::used_bytes() const {
+  return impl_->items.used_bytes() + impl_->slabs.used_bytes();
 }
 
 uint64_t Store::StateHash() const {
@@ -125,19 +177,20 @@ uint64_t Store::StateHash() const {
 }
 
 const StoreCounters& Store::counters() const {
+  const memory::SlabAllocator& items = impl_->items;
   const memory::SlabAllocator& slabs = impl_->slabs;
   const IndexCounters& index = impl_->index.counters();
   counters_.index_bytes = index.bytes;
-  counters_.item_bytes = slabs.used_bytes() - index.bytes;
-  counters_.slab_free_bytes = slabs.held_bytes() - slabs.used_bytes();
-  counters_.slot_waste_bytes = slabs.used_bytes() - slabs.requested_bytes();
+  counters_.item_bytes = used_bytes() - index.bytes;
+  counters_.slab_free_bytes = items.held_bytes() + slabs.held_bytes() - used_bytes();
+  counters_.slot_waste_bytes = used_bytes() - items.requested_bytes() - slabs.requested_bytes();
   counters_.segment_splits = index.segment_splits;
   counters_.moved_max = index.moved_max;
   return counters_;
 }
 
 memory::SlotClassCounters Store::SlotCounters(uint32_t slot_class) const {
-  return impl_->slabs.ClassCounters(slot_class);
+  return impl_->items.ClassCounters(slot_class) + impl_->slabs.ClassCounters(slot_class);
 }
 
 }  // namespace kvstored::store

@@ -10,6 +10,7 @@
 #include "kvstored/types.h"
 #include "memory/region_pool.h"
 #include "memory/slab.h"
+#include "store/eviction.h"
 #include "store/item.h"
 
 namespace kvstored::store {
@@ -89,17 +90,46 @@ class Store {
   uint32_t CollectExpired(uint64_t now_ms, uint32_t budget,
                           void (*visit)(void* context, const Item& item), void* context);
 
+  // The time by which uses are remembered; once a tick.
+  void SetNow(uint64_t now_us);
+  // The item was used (Find does not say so by itself: many look without using).
+  void NoteUse(const Item& item);
+  uint64_t IdleUs(const Item& item) const;
+  // How often it was used, on Redis' logarithmic scale; only under a policy that counts it.
+  uint32_t Frequency(const Item& item) const;
+
+  void SetEviction(Eviction policy);
+  Eviction eviction() const;
+  // Is there an item that the policy lets go?
+  bool HasEvictable() const;
+  // The item that the policy lets go first, of a small sample that begins where the last one ended;
+  // null: none was met in about so many buckets of the index, go on by calling again. `random` is
+  // any 64-bit number.
+  const Item* FindVictim(uint64_t random, uint32_t bucket_budget);
+
   // While `on`, nothing answers kOutOfMemory: memory is taken beyond the pool's limit. For a
   // transaction whose need was judged before it began.
   void SetMustSucceed(bool on);
 
-  // Bounded housekeeping: gives back memory of cleared or released chains. Returns true if there is
-  // more to do.
-  bool Tick();
+  // Bounded housekeeping, once a tick: gives back memory of cleared or released chains, and moves
+  // items together where they lie thinly (pointers to items end here). Returns true if there is
+  // more to do. `random` is any 64-bit number.
+  bool Tick(uint64_t random);
+  // The first of the two alone.
+  bool Reclaim();
+  // Is there memory that it would give back?
+  bool HasReclaimable() const;
+  // Would moving items together find place where the pool has none left?
+  bool CanCompact() const;
 
   uint64_t size() const {
     return counters_.item_count;
   }
+  uint64_t expiring_count() const {
+    return counters_.expiring_count;
+  }
+  // Slots in use, of items, chains and the index.
+  uint64_t used_bytes() const;
   uint64_t StateHash() const;
   const StoreCounters& counters() const;
   // Internal and external waste of one size class (1 .. memory::kSlotClassCount - 1).

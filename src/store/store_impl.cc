@@ -27,11 +27,13 @@ uint64_t ItemHash(const Digest& digest, Seq seq, uint64_t expiry_ms) {
 
 Store::Impl::Impl(memory::RegionPool* pool, const base::Digester* key_digester,
                   StoreCounters* counters)
-    : slabs(pool),
+    : items(pool),
+      slabs(pool),
       chains(&slabs),
       digester(key_digester),
       index(&slabs, key_digester),
-      counters_(counters) {
+      counters_(counters),
+      pool_(pool) {
 }
 
 // The slabs give all chunks back whole: nothing needs to be walked.
@@ -61,7 +63,7 @@ void Store::Impl::FreeItem(const Item* item) {
   if (layout.is_chain()) {
     layout.chain()->Release();
   }
-  slabs.Free(const_cast<Item*>(item), layout.item_bytes());
+  items.Free(const_cast<Item*>(item), layout.item_bytes());
 }
 
 OpResult Store::Impl::Link(const Key& key, const EntryPlace& place, const Content& content) {
@@ -73,7 +75,7 @@ OpResult Store::Impl::Link(const Key& key, const EntryPlace& place, const Conten
   const size_t item_bytes = ItemLayout::InlineItemBytes(
       key.bytes.size(), is_chain ? sizeof(Chain*) : content.value_bytes, has_expiry);
   void* slot = nullptr;
-  if (!WithReclaim([&] { return (slot = slabs.Allocate(item_bytes)) != nullptr; })) {
+  if (!WithReclaim([&] { return (slot = items.Allocate(item_bytes)) != nullptr; })) {
     return OpResult::kOutOfMemory;
   }
   ItemLayout* const layout = static_cast<ItemLayout*>(slot);
@@ -81,7 +83,9 @@ OpResult Store::Impl::Link(const Key& key, const EntryPlace& place, const Conten
   layout->value_word = static_cast<uint32_t>(content.value_bytes) |
                        (has_expiry ? ItemLayout::kHasExpiry : 0) |
                        (is_chain ? ItemLayout::kIsChain : 0);
-  layout->zero = 0;
+  layout->access = place.entry == nullptr
+                       ? access.First()
+                       : access.Used(ItemLayout::Of(*EntryItem(*place.entry)).access);
   char* out = static_cast<char*>(slot) + ItemLayout::kHeaderBytes;
   const auto write = [&out](const void* bytes, size_t count) {
     if (count != 0) {
@@ -102,7 +106,7 @@ OpResult Store::Impl::Link(const Key& key, const EntryPlace& place, const Conten
     Account(key.digest, *old_item, false);
     FreeItem(old_item);
   } else if (!WithReclaim([&] { return index.Insert(key.digest.high, item, has_expiry); })) {
-    slabs.Free(slot, item_bytes);
+    items.Free(slot, item_bytes);
     return OpResult::kOutOfMemory;
   }
   Account(key.digest, *item, true);

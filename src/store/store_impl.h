@@ -10,7 +10,9 @@
 #include "kvstored/op_result.h"
 #include "kvstored/types.h"
 #include "memory/slab.h"
+#include "store/access.h"
 #include "store/chain.h"
+#include "store/eviction.h"
 #include "store/index.h"
 #include "store/item_layout.h"
 #include "store/store.h"
@@ -49,11 +51,26 @@ class Store::Impl {
                           void (*visit)(void* context, const Item& item), void* context);
   // One bounded step of giving memory back; true if there is more.
   bool Reclaim(uint32_t budget);
+  bool HasReclaimable() const;
 
-  memory::SlabAllocator slabs;
+  // compaction.cc
+  bool Compact(uint64_t random);
+  bool CanCompact() const;
+
+  // eviction.cc
+  void SetEviction(Eviction policy);
+  Eviction eviction() const {
+    return eviction_;
+  }
+  bool HasEvictable() const;
+  const Item* FindVictim(uint64_t random, uint32_t bucket_budget);
+
+  memory::SlabAllocator items;  // apart, as they may move: the index finds them
+  memory::SlabAllocator slabs;  // of the index and of chains, which stay where they are
   ChainSpace chains;
   const base::Digester* const digester;
   Index index;
+  AccessTracker access;
   uint64_t state_hash = 0;
 
  private:
@@ -68,7 +85,6 @@ class Store::Impl {
     }
     return true;
   }
-  bool HasReclaimable() const;
   OpResult PutAsChain(const Key& key, std::string_view value, uint64_t expiry_ms, Seq seq);
   void Account(const Digest& digest, const Item& item, bool added);
   void FreeItem(const Item* item);
@@ -78,11 +94,24 @@ class Store::Impl {
   OpResult RewriteChain(const Key& key, const EntryPlace& place, uint64_t offset,
                         std::string_view bytes, uint64_t new_bytes, Seq seq);
 
+  uint64_t EvictionRank(const ItemLayout& layout) const;
+  bool IsWorthCompacting();
+  bool Move(ItemLayout* from);
+  void Settle();
+
   static constexpr uint32_t kReclaimBudget = 256;
 
   StoreCounters* const counters_;
   std::vector<std::unique_ptr<Index>> cleared_;  // being taken apart, oldest first
   uint64_t expiry_cursor_ = 0;
+  Eviction eviction_ = Eviction::kNone;
+  uint64_t eviction_cursor_ = 0;
+
+  // Compaction.
+  memory::RegionPool* const pool_;
+  uint64_t held_before_bytes_ = 0;  // by items, when the evacuation under way began
+  uint32_t futile_count_ = 0;       // evacuations in a row after which no fewer chunks were held
+  uint64_t settled_bytes_ = 0;      // so much held and unused is best left alone
 };
 
 }  // namespace kvstored::store

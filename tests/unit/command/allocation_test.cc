@@ -114,7 +114,7 @@ TEST_F(AllocationTest, ItemsNeverComeFromOperatorNew) {
       ASSERT_EQ(store->Put(keys[0], large, 0, ++seq), OpResult::kOk);
       ASSERT_EQ(store->SetRange(keys[0], 1000, value, ++seq), OpResult::kOk);
       ASSERT_TRUE(store->Erase(keys[1]));
-      while (store->Tick()) {
+      while (store->Tick(0)) {
       }
     }
   };

@@ -138,7 +138,7 @@ TEST_F(ChainTest, TheLargestValueGoesInBoundedSteps) {
   uint32_t tick_count = 0;
   bool more = true;
   while (more) {
-    more = store().Tick();
+    more = store().Tick(0);
     ++tick_count;
     const uint64_t after = store().counters().item_bytes;
     ASSERT_LE(before - after, 300 * kPieceBytes);
@@ -168,7 +168,7 @@ TEST_F(ChainTest, DroppedOnOtherThreads) {
   std::thread first(drop, references);
   std::thread second(drop, std::move(references));
   do {
-    store().Tick();
+    store().Tick(0);
     ASSERT_EQ(Put("own", Pattern(kChainBytesMin), 0, 1), OpResult::kOk);
   } while (running.load() != 0);
   first.join();

@@ -245,7 +245,7 @@ TEST(IndexTest, ItemsNeverComeFromOperatorNew) {
         ASSERT_TRUE(fixture.Erase(keys[i]));
       }
     }
-    fixture.store().Tick();
+    fixture.store().Tick(0);
   }
   EXPECT_EQ(found_count, 3 * keys.size());
   // The pool's lists of regions and chunks grow a few times; nothing may follow the number of

@@ -59,7 +59,7 @@ class ModelRun {
     } else if (dice < 892) {
       Compare();
     } else if (dice < 950) {
-      fixture_.store().Tick();
+      fixture_.store().Tick(0);
     } else {
       Check(key);
     }

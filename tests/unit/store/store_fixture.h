@@ -44,7 +44,7 @@ class StoreFixture {
     return store_->Erase(KeyOf(key));
   }
   void DrainStore() {
-    while (store_->Tick()) {
+    while (store_->Tick(0)) {
     }
   }
 

@@ -151,7 +151,7 @@ TEST_F(StoreTest, ClearIsAtOnceAndMemoryComesBackInSteps) {
   ASSERT_EQ(Put("k1", "new", 0, 2), OpResult::kOk);
   uint64_t before = store().counters().item_bytes;
   uint32_t tick_count = 0;
-  while (store().Tick()) {
+  while (store().Tick(0)) {
     ++tick_count;
     const uint64_t after = store().counters().item_bytes;
     EXPECT_LE(before - after, 256 * kChainBytesMin);
@@ -169,7 +169,7 @@ TEST_F(StoreTest, ClearTwiceBeforeMemoryIsBack) {
       ASSERT_EQ(Put("k" + std::to_string(i), "x", 0, 1), OpResult::kOk);
     }
     store().Clear();
-    store().Tick();
+    store().Tick(0);
   }
   DrainStore();
   EXPECT_EQ(store().counters().item_bytes, 0u);
