@@ -1,19 +1,33 @@
 #include "replication/backlog.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
 namespace kvstored::replication {
 
-Backlog::Backlog(std::vector<Seq> ends, size_t bytes_max)
-    : shards_(ends.size()), shard_bytes_max_(bytes_max / std::max<size_t>(ends.size(), 1)) {
+Backlog::Backlog(std::vector<Seq> ends, size_t bytes_max, std::function<void(int64_t)> charge)
+    : shards_(ends.size()),
+      shard_bytes_max_(bytes_max / std::max<size_t>(ends.size(), 1)),
+      charge_(std::move(charge)) {
   for (size_t i = 0; i < ends.size(); ++i) {
     shards_[i].end = ends[i];
   }
 }
 
-void Backlog::Add(record::BatchRef batch) {
+Backlog::~Backlog() {
+  Count(-static_cast<int64_t>(bytes_));
+}
+
+void Backlog::Count(int64_t bytes) {
+  bytes_ = static_cast<size_t>(static_cast<int64_t>(bytes_) + bytes);
+  if (charge_) {
+    charge_(bytes);
+  }
+}
+
+void Backlog::Add(record::BatchRef batch, bool keep) {
   Shard& shard = shards_[batch->shard];
   KVS_CHECK(batch->last_seq >= batch->first_seq && !batch->is_snapshot,
             "shard=%u first=%llu last=%llu", batch->shard,
@@ -22,20 +36,19 @@ void Backlog::Add(record::BatchRef batch) {
   if (batch->last_seq <= shard.end) {
     return;
   }
+  const size_t before = shard.bytes;
   if (batch->first_seq != shard.end + 1) {
-    bytes_ -= shard.bytes;
     shard.bytes = 0;
     shard.batches.clear();
   }
   shard.end = batch->last_seq;
-  shard.bytes += batch->bytes.size();
-  bytes_ += batch->bytes.size();
+  shard.bytes += batch->bytes.capacity();
   shard.batches.push_back(std::move(batch));
-  while (shard.bytes > shard_bytes_max_ && shard.batches.size() > 1) {
-    shard.bytes -= shard.batches.front()->bytes.size();
-    bytes_ -= shard.batches.front()->bytes.size();
+  while (shard.bytes > (keep ? shard_bytes_max_ : 0) && shard.batches.size() > 1) {
+    shard.bytes -= shard.batches.front()->bytes.capacity();
     shard.batches.pop_front();
   }
+  Count(static_cast<int64_t>(shard.bytes) - static_cast<int64_t>(before));
 }
 
 record::BatchRef Backlog::Find(ShardId shard_id, Seq seq) const {

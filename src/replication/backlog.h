@@ -1,9 +1,10 @@
 // Backlog: the newest batches of every shard, kept for replicas that keep up. What falls out is
-// read from the log instead: a slow replica costs no memory.
+// read from the log instead: a slow replica costs no memory, and one that is not there none at all.
 #pragma once
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "kvstored/types.h"
@@ -15,13 +16,17 @@ namespace kvstored::replication {
 // shard's newest batch is always kept.
 class Backlog {
  public:
-  // `ends`: the last seq of each shard before the first Add.
-  Backlog(std::vector<Seq> ends, size_t bytes_max);
+  // `ends`: the last seq of each shard before the first Add. `charge`: told how many bytes more, or
+  // fewer, are held.
+  Backlog(std::vector<Seq> ends, size_t bytes_max, std::function<void(int64_t bytes)> charge);
+  ~Backlog();
+  Backlog(const Backlog&) = delete;
+  Backlog& operator=(const Backlog&) = delete;
 
   // A batch that does not continue its shard (role changes cross with ticks) empties the shard's
   // backlog: the log has what is missing, since every batch goes there first (P2). Old news is
-  // ignored.
-  void Add(record::BatchRef batch);
+  // ignored. `keep`: somebody may want it; else only the newest batch stays.
+  void Add(record::BatchRef batch, bool keep);
   Seq end(ShardId shard) const {
     return shards_[shard].end;
   }
@@ -37,8 +42,11 @@ class Backlog {
     size_t bytes = 0;
     Seq end = 0;
   };
+  void Count(int64_t bytes);
+
   std::vector<Shard> shards_;
   const size_t shard_bytes_max_;
+  const std::function<void(int64_t)> charge_;
   size_t bytes_ = 0;
 };
 

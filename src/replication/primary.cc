@@ -12,7 +12,7 @@ Primary::Primary(EngineContext* context, const std::atomic<Seq>* committed,
     : context_(context),
       committed_(committed),
       record_clock_us_(clock_us),
-      backlog_(std::move(ends), context->options.backlog_bytes),
+      backlog_(std::move(ends), context->options.backlog_bytes, context->options.charge),
       members_(context, std::move(members), &links_),
       lanes_(context->options.lanes) {
 }
@@ -29,7 +29,7 @@ Primary::~Primary() {
 
 void Primary::AddBatch(record::BatchRef batch) {
   batch_clock_us_ = std::max(batch_clock_us_, batch->clock_us);
-  backlog_.Add(std::move(batch));
+  backlog_.Add(std::move(batch), !links_.empty());
 }
 
 uint64_t Primary::clock_us() const {

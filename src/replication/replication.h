@@ -38,6 +38,7 @@ struct ReplicationOptions {
   uint16_t lanes = 1;
   size_t ring_bytes = kRingBytes;           // per shard at a replica; a power of two
   size_t backlog_bytes = size_t{64} << 20;  // recent batches kept in memory, all shards together
+  std::function<void(int64_t bytes)> charge;  // told what the backlog holds more, or less
   size_t slice_bytes = size_t{16} << 20;    // full sync: slices under way, all shards together
   uint32_t lane_credits = 256;              // writes under way on a lane, towards a replica
   uint32_t handshakes_max = 16;             // accepted links that are not admitted yet

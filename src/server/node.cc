@@ -39,6 +39,11 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Create(Config config, NodeSeams seam
       static_cast<uint16_t>(std::min<uint32_t>(now->replication.lanes, core.shard_count()));
   options.lanes = options.lane_count_max;
   options.link_timeout_us = static_cast<int64_t>(now->replication.link_timeout_us);
+  options.backlog_bytes =
+      std::min<size_t>(options.backlog_bytes, now->memory.max_memory_bytes / 16);
+  options.charge = [pool = &core.pool](int64_t bytes) {
+    pool->Charge(bytes);
+  };
   options.random_seed = core.random.Next();
 #ifdef KVS_TEST_SWITCHES
   if (seams.tune_replication) {

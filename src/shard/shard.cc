@@ -26,6 +26,7 @@ Shard::Shard(Options options)
 }
 
 Shard::~Shard() {
+  CountUncommitted(-static_cast<int64_t>(uncommitted_bytes_));
   options_.pool->NoteGivers(giver_weight_ != 0 ? -1 : 0, -static_cast<int64_t>(giver_weight_));
 }
 
@@ -96,7 +97,7 @@ OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
       return gated;
     }
     const uint64_t held = uncommitted_bytes_ + OpenBytes();
-    if (held > 0 && held + encoded > kUncommittedBytesMax / options_.shard_count) {
+    if (held > 0 && held + encoded > UncommittedBytesMax()) {
       return OpResult::kWait;
     }
   }
@@ -110,6 +111,12 @@ OpResult Shard::ReserveLog(uint32_t record_count, uint64_t bytes, bool force) {
     log_quota_bytes_ += asked;
   }
   return OpResult::kOk;
+}
+
+// On a small node the window is small, too.
+uint64_t Shard::UncommittedBytesMax() const {
+  const uint64_t all = std::min<uint64_t>(kUncommittedBytesMax, options_.pool->max_bytes() / 8);
+  return all / options_.shard_count;
 }
 
 void Shard::Encode(record::Record* record) {

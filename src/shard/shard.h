@@ -335,6 +335,8 @@ class Shard {
   OpResult ApplyFlush(Seq seq);
   OpResult ApplyPart(const record::Record& record);
   OpResult ApplyLink(const record::Record& record);
+  uint64_t UncommittedBytesMax() const;
+  void CountUncommitted(int64_t bytes);
   bool ExpireSome();
   OpResult AskPlace();
   bool CanGiveRoom() const;

@@ -357,7 +357,7 @@ void Shard::Reset(Seq position) {
   removal_order_.clear();
   txns_.clear();
   uncommitted_.clear();
-  uncommitted_bytes_ = 0;
+  CountUncommitted(-static_cast<int64_t>(uncommitted_bytes_));
   flush_seq_ = 0;
   snapshot_seq_max_ = 0;
   applied_ = position;

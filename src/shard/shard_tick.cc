@@ -98,11 +98,17 @@ void Shard::Seal() {
   log_quota_bytes_ -= std::min(log_quota_bytes_, bytes);
   batch_->committed = committed();
   batch_->clock_us = now_us_;
-  uncommitted_bytes_ += bytes;
+  CountUncommitted(static_cast<int64_t>(bytes));
   uncommitted_.push_back({.last = batch_->last_seq, .bytes = bytes});
   record::BatchRef sealed = std::move(batch_);
   batch_ = nullptr;
   options_.submit(std::move(sealed));
+}
+
+// These batches are memory, too.
+void Shard::CountUncommitted(int64_t bytes) {
+  uncommitted_bytes_ = static_cast<uint64_t>(static_cast<int64_t>(uncommitted_bytes_) + bytes);
+  options_.pool->Charge(bytes);
 }
 
 // The highest seq up to `safe` that ends inside no transaction whose other parts are missing.
@@ -143,7 +149,7 @@ bool Shard::AdvanceCommitted(Seq safe) {
     options_.committed_moved(target);
   }
   while (!uncommitted_.empty() && uncommitted_.front().last <= target) {
-    uncommitted_bytes_ -= uncommitted_.front().bytes;
+    CountUncommitted(-static_cast<int64_t>(uncommitted_.front().bytes));
     uncommitted_.pop_front();
     parked_may_run_ = true;
   }

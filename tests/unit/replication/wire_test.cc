@@ -226,15 +226,18 @@ TEST(Ring, BothEndsAgreeOnEveryPlace) {
 }
 
 TEST(Backlog, KeepsTheNewestWithinItsBytes) {
-  Backlog backlog({0, 10}, 2000);
+  int64_t charged = 0;
+  Backlog backlog({0, 10}, 2000, [&charged](int64_t bytes) { charged += bytes; });
   for (Seq seq = 1; seq <= 50; ++seq) {
     auto batch = std::make_shared<record::Batch>();
     batch->first_seq = 2 * seq - 1;
     batch->last_seq = 2 * seq;
     batch->bytes.resize(100);
-    backlog.Add(std::move(batch));
+    backlog.Add(std::move(batch), /*keep=*/true);
   }
   EXPECT_LE(backlog.bytes(), 1000u);
+  EXPECT_GE(backlog.bytes(), 900u);
+  EXPECT_EQ(static_cast<uint64_t>(charged), backlog.bytes());
   EXPECT_EQ(backlog.end(0), 100u);
   EXPECT_EQ(backlog.end(1), 10u);
   EXPECT_EQ(backlog.Find(0, 100)->first_seq, 99u);
@@ -243,9 +246,19 @@ TEST(Backlog, KeepsTheNewestWithinItsBytes) {
   EXPECT_EQ(backlog.Find(0, 101), nullptr);
   auto gap = std::make_shared<record::Batch>();
   gap->first_seq = gap->last_seq = 200;
-  backlog.Add(std::move(gap));
+  backlog.Add(std::move(gap), /*keep=*/true);
   EXPECT_EQ(backlog.Find(0, 100), nullptr) << "what is missing comes from the log";
   EXPECT_EQ(backlog.end(0), 200u);
+  // Nobody is there who may want it.
+  for (Seq seq = 201; seq <= 205; ++seq) {
+    auto batch = std::make_shared<record::Batch>();
+    batch->first_seq = batch->last_seq = seq;
+    batch->bytes.resize(100);
+    backlog.Add(std::move(batch), /*keep=*/seq < 205);
+  }
+  EXPECT_EQ(backlog.Find(0, 204), nullptr);
+  EXPECT_EQ(backlog.Find(0, 205)->first_seq, 205u);
+  EXPECT_EQ(charged, 100);
 }
 
 TEST(Inbox, KeepsEachProducersOrder) {
