@@ -53,6 +53,24 @@ class NodeApi {
   };
   virtual RoleFacts RoleNow() = 0;
 
+  // MEMORY's facts; those of slabs are up to a tenth of a second old.
+  struct MemoryFacts {
+    uint64_t used_bytes = 0;  // of the one budget
+    uint64_t peak_bytes = 0;  // the most that it was
+    uint64_t max_bytes = 0;   // memory.max_memory
+    uint64_t resident_bytes = 0;
+    uint64_t pool_mapped_bytes = 0;
+    uint64_t pool_used_bytes = 0;
+    uint64_t key_count = 0;
+    uint64_t item_bytes = 0;
+    uint64_t index_bytes = 0;
+    uint64_t slab_bytes = 0;
+    uint64_t slab_used_bytes = 0;
+    uint64_t slot_waste_bytes = 0;  // of those in use, beyond what was asked for
+    bool evicts = false;
+  };
+  virtual MemoryFacts MemoryNow() = 0;
+
   // How many replicas have received (persisted) at least positions[i].second of shard
   // positions[i].first, for all i. WAIT and WAITAOF poll this each tick.
   virtual uint32_t ReplicasAt(const std::vector<std::pair<ShardId, Seq>>& positions,

@@ -149,13 +149,6 @@ void HandleObjectWithoutKey(Session& session, std::span<const std::string_view> 
              "    <key>."});
 }
 
-void HandleMemoryWithoutKey(Session& session, std::span<const std::string_view> /*args*/) {
-  WriteHelp(session.out(), "MEMORY",
-            {"USAGE <key> [SAMPLES <count>]",
-             "    Return memory in bytes used by <key> and its value. Nested values are",
-             "    sampled up to <count> times (default: 5, 0 means sample all)."});
-}
-
 // TIME asks shard 0 for the record clock, so that it agrees with TTL and with record timestamps.
 bool PlanTime(Session& /*session*/, std::span<const std::string_view> /*args*/,
               uint32_t /*shard_count*/, int32_t* only_shard) {

@@ -19,8 +19,10 @@ void HandleShutdown(Session& session, std::span<const std::string_view> args);
 void HandleDebug(Session& session, std::span<const std::string_view> args);
 void HandleKvstored(Session& session, std::span<const std::string_view> args);
 void HandleClusterDisabled(Session& session, std::span<const std::string_view> args);
-// OBJECT and MEMORY without a key.
+// Without a key: OBJECT HELP.
 void HandleObjectWithoutKey(Session& session, std::span<const std::string_view> args);
+
+// memory_command.cc: without a key, MEMORY STATS, DOCTOR, HELP.
 void HandleMemoryWithoutKey(Session& session, std::span<const std::string_view> args);
 
 // config_commands.cc (Reach::kSession)

@@ -84,7 +84,14 @@ class RegionPool {
   // The one memory budget: what the data set, client buffers, replication and checkpoints hold.
   // Whoever holds memory charges it, and takes the charge back with a negative amount.
   void Charge(int64_t bytes) {
-    charged_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    const int64_t charged = charged_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (charged > peak_bytes_.load(std::memory_order_relaxed)) {
+      peak_bytes_.store(charged, std::memory_order_relaxed);  // of two at once, either will do
+    }
+  }
+  // The most that was charged.
+  uint64_t peak_bytes() const {
+    return static_cast<uint64_t>(peak_bytes_.load(std::memory_order_relaxed));
   }
   int64_t charged_bytes() const {
     return charged_bytes_.load(std::memory_order_relaxed);
@@ -136,6 +143,7 @@ class RegionPool {
   const Options options_;
   std::atomic<uint64_t> max_bytes_;
   std::atomic<int64_t> charged_bytes_{0};
+  std::atomic<int64_t> peak_bytes_{0};
   std::atomic<uint64_t> asked_bytes_{0};
   std::atomic<int32_t> giver_count_{0};
   std::atomic<int64_t> giver_weight_{0};

@@ -1,10 +1,12 @@
 // Which figures go to Prometheus. Labels are few and fixed: no key, client or peer port.
 #include "server/daemon.h"
+#include "server/store_metrics.h"
 
 namespace kvstored::server {
 
 void Daemon::AddMetrics() {
   registry_.Add([this](metrics::Collection* out) { CollectNode(out); });
+  registry_.Add([this](metrics::Collection* out) { CollectStore(node_->threads(), out); });
   registry_.Add([this](metrics::Collection* out) { CollectLog(out); });
   registry_.Add([this](metrics::Collection* out) { CollectReplication(out); });
 }

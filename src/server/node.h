@@ -91,6 +91,7 @@ class Node : public command::NodeApi, private log::LogListener {
   void ConfigSet(std::vector<std::pair<std::string, std::string>> pairs,
                  std::function<void(const absl::Status&)> done) override;
   RoleFacts RoleNow() override;
+  MemoryFacts MemoryNow() override;
   uint32_t ReplicasAt(const std::vector<std::pair<ShardId, Seq>>& positions,
                       bool persisted) override;
   bool LocallyPersisted(const std::vector<std::pair<ShardId, Seq>>& positions) override;

@@ -3,7 +3,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -24,18 +23,6 @@ std::string Line(std::string_view name, std::string_view value) {
 }
 std::string Line(std::string_view name, uint64_t value) {
   return Line(name, std::to_string(value));
-}
-
-uint64_t ResidentBytes() {
-  std::FILE* stream = std::fopen("/proc/self/statm", "re");
-  if (stream == nullptr) {
-    return 0;
-  }
-  unsigned long total = 0;
-  unsigned long resident = 0;
-  const int fields = std::fscanf(stream, "%lu %lu", &total, &resident);
-  std::fclose(stream);
-  return fields == 2 ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 // Redis clients compare 40 hexadecimal digits.
@@ -135,24 +122,6 @@ std::string Node::InfoServer() {
          Line("uptime_in_days", static_cast<uint64_t>(uptime_s / 86400)) +
          Line("threads", uint64_t{core_->threads->thread_count()}) +
          Line("shards", uint64_t{core_->shard_count()});
-}
-
-std::string Node::InfoMemory() {
-  const memory::PoolCounters pool = core_->pool.counters();
-  const uint64_t resident = ResidentBytes();
-  const uint64_t used = static_cast<uint64_t>(std::max<int64_t>(core_->pool.charged_bytes(), 0));
-  return Line("used_memory", used) + Line("used_memory_human", HumanBytes(used)) +
-         Line("used_memory_rss", resident) + Line("used_memory_rss_human", HumanBytes(resident)) +
-         Line("used_memory_peak", std::max(used, resident)) +
-         Line("maxmemory", core_->pool.max_bytes()) +
-         Line("maxmemory_human", HumanBytes(core_->pool.max_bytes())) +
-         Line("maxmemory_policy", core_->config.Get()->memory.eviction) +
-         Line("mem_fragmentation_ratio",
-              absl::StrFormat(
-                  "%.2f",
-                  used == 0 ? 1.0 : static_cast<double>(resident) / static_cast<double>(used))) +
-         Line("mem_allocator", "slab") + Line("pool_mapped_bytes", pool.mapped_bytes) +
-         Line("pool_used_bytes", pool.used_bytes);
 }
 
 std::string Node::InfoPersistence() {

@@ -1,5 +1,9 @@
 #include "server/report_text.h"
 
+#include <unistd.h>
+
+#include <cstdio>
+
 #include "absl/strings/str_format.h"
 
 namespace kvstored::server {
@@ -38,6 +42,18 @@ std::string OnTheirWay(const std::vector<replication::ReplicaStatus>& replicas,
     }
   }
   return text;
+}
+
+uint64_t ResidentBytes() {
+  std::FILE* stream = std::fopen("/proc/self/statm", "re");
+  if (stream == nullptr) {
+    return 0;
+  }
+  unsigned long total = 0;
+  unsigned long resident = 0;
+  const int fields = std::fscanf(stream, "%lu %lu", &total, &resident);
+  std::fclose(stream);
+  return fields == 2 ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 }  // namespace kvstored::server

@@ -25,6 +25,7 @@
 #include "shard/gated.h"
 #include "shard/node_gate.h"
 #include "shard/run.h"
+#include "shard/shard_figures.h"
 #include "shard/snapshot_cursor.h"
 #include "store/store.h"
 
@@ -229,6 +230,10 @@ class Shard {
   const ShardCounters& counters() const {
     return counters_;
   }
+  // Any thread.
+  const ShardFigures& figures() const {
+    return figures_;
+  }
   // CONFIG RESETSTAT.
   void ResetCounters() {
     counters_ = {};
@@ -337,6 +342,7 @@ class Shard {
   OpResult ApplyLink(const record::Record& record);
   uint64_t UncommittedBytesMax() const;
   void CountUncommitted(int64_t bytes);
+  void Publish();
   bool ExpireSome();
   OpResult AskPlace();
   bool CanGiveRoom() const;
@@ -404,6 +410,8 @@ class Shard {
 
   std::function<void()> wake_others_;
   ShardCounters counters_;
+  ShardFigures figures_;
+  uint64_t publish_us_ = 0;  // next time
 };
 
 }  // namespace kvstored::shard

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kExpiryBudget = 256;  // index entries looked at a tick
 constexpr uint64_t kReservedBytesMax = uint64_t{256} << 10;
+constexpr uint64_t kPublishUs = 100'000;
 constexpr uint64_t kParkedRetryUs = 10'000;  // node states may have changed meanwhile
 
 }  // namespace
@@ -77,7 +78,30 @@ void Shard::BeginTick(uint64_t now_us) {
       static_cast<store::Eviction>(options_.gate->eviction.load(std::memory_order_relaxed)));
 }
 
+void Shard::Publish() {
+  publish_us_ = now_us_ + kPublishUs;
+  const store::StoreCounters& store = store_.counters();
+  figures_.keys.Set(store.item_count);
+  figures_.expiring_keys.Set(store.expiring_count);
+  figures_.keyspace_hits.Set(counters_.keyspace_hits);
+  figures_.keyspace_misses.Set(counters_.keyspace_misses);
+  figures_.expired_keys.Set(counters_.expired_keys);
+  figures_.evicted_keys.Set(counters_.evicted_keys);
+  figures_.item_bytes.Set(store.item_bytes);
+  figures_.index_bytes.Set(store.index_bytes);
+  for (uint32_t slot_class = 1; slot_class < memory::kSlotClassCount; ++slot_class) {
+    const memory::SlotClassCounters counters = store_.SlotCounters(slot_class);
+    ShardFigures::Class& figure = figures_.classes[slot_class];
+    figure.slab_bytes.Set(counters.slab_bytes);
+    figure.used_bytes.Set(counters.used_count * memory::SlotClassBytes(slot_class));
+    figure.requested_bytes.Set(counters.requested_bytes);
+  }
+}
+
 bool Shard::Housekeeping() {
+  if (now_us_ >= publish_us_) {
+    Publish();
+  }
   bool more = MakeRoom();
   RunParked();
   ReturnQuota();

@@ -49,6 +49,9 @@ class FakeNode : public NodeApi {
   RoleFacts RoleNow() override {
     return {};
   }
+  MemoryFacts MemoryNow() override {
+    return memory;
+  }
   uint32_t ReplicasAt(const std::vector<std::pair<ShardId, Seq>>& positions,
                       bool /*persisted*/) override {
     asked = positions;
@@ -69,6 +72,7 @@ class FakeNode : public NodeApi {
                         std::function<void(const absl::Status&)>>>
       config_sets;
   uint32_t replicas = 0;
+  MemoryFacts memory;
   std::vector<std::pair<ShardId, Seq>> asked;
   std::vector<std::pair<std::vector<std::string>, std::function<void(absl::StatusOr<std::string>)>>>
       controls;
