@@ -57,6 +57,7 @@ class Daemon {
   void ApplySettings(const Config& config);
   void AddMetrics();
   void CollectNode(metrics::Collection* out) const;
+  void CollectStalls(metrics::Collection* out) const;
   void CollectLog(metrics::Collection* out) const;
   void CollectReplication(metrics::Collection* out) const;
 

@@ -1,4 +1,7 @@
 // Which figures go to Prometheus. Labels are few and fixed: no key, client or peer port.
+#include <algorithm>
+#include <string>
+
 #include "server/daemon.h"
 #include "server/store_metrics.h"
 
@@ -7,6 +10,7 @@ namespace kvstored::server {
 void Daemon::AddMetrics() {
   registry_.Add([this](metrics::Collection* out) { CollectNode(out); });
   registry_.Add([this](metrics::Collection* out) { CollectStore(node_->threads(), out); });
+  registry_.Add([this](metrics::Collection* out) { CollectStalls(out); });
   registry_.Add([this](metrics::Collection* out) { CollectLog(out); });
   registry_.Add([this](metrics::Collection* out) { CollectReplication(out); });
 }
@@ -41,6 +45,26 @@ void Daemon::CollectNode(metrics::Collection* out) const {
                 gate.disk_full.load(std::memory_order_relaxed) ? 1 : 0);
   out->AddGauge("kvstored_epoch", "Number of the epoch that this primary opened.",
                 gate.epoch.load(std::memory_order_relaxed));
+}
+
+void Daemon::CollectStalls(metrics::Collection* out) const {
+  shard::ThreadSet* threads = node_->threads();
+  for (size_t i = 0; i < shard::kTickPhaseCount; ++i) {
+    const auto cause = static_cast<shard::TickPhase>(i);
+    uint64_t count = 0;
+    uint64_t max_us = 0;
+    for (uint32_t thread = 0; thread < threads->thread_count(); ++thread) {
+      const auto& figures = threads->thread(thread)->phases().figures(cause);
+      count += figures.count.value();
+      max_us = std::max(max_us, figures.max_us.value());
+    }
+    const metrics::Labels labels = {{"cause", std::string(shard::NameOf(cause))}};
+    out->AddCounter("kvstored_stalls_total",
+                    "Rounds of a shard thread that took more than 1 ms, by what took most of it.",
+                    static_cast<double>(count), labels);
+    out->AddGauge("kvstored_stall_max_seconds", "The longest of them, since the start.",
+                  static_cast<double>(max_us) / 1e6, labels);
+  }
 }
 
 void Daemon::CollectLog(metrics::Collection* out) const {

@@ -25,6 +25,10 @@ class RecordClock {
   void StopFollowing();
 
   uint64_t NowUs();
+  // The clock that it runs on.
+  Clock* clock() const {
+    return clock_;
+  }
 
  private:
   Clock* const clock_;

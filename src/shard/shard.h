@@ -27,6 +27,7 @@
 #include "shard/run.h"
 #include "shard/shard_figures.h"
 #include "shard/snapshot_cursor.h"
+#include "shard/tick_phases.h"
 #include "store/store.h"
 
 namespace kvstored::shard {
@@ -243,8 +244,8 @@ class Shard {
 
   void BeginTick(uint64_t now_us);
   // Expired items become deletes (primary), freed memory goes back, parked commands run again. True
-  // if there is more to do at once.
-  bool Housekeeping();
+  // if there is more to do at once. `phases` is told what took the time.
+  bool Housekeeping(TickPhases* phases = nullptr);
   // Seals the batch and hands it to the log and to replication.
   void Seal();
   // `safe`: the lowest watermark that the acknowledgement level asks for. Moves `committed` (P6)

@@ -62,7 +62,7 @@ void ThreadSet::WakeAll() {
 }
 
 ShardThread::ShardThread(ThreadSet* set, uint32_t index, RecordClock* clock)
-    : set_(set), index_(index), clock_(clock), now_us_(clock->NowUs()) {
+    : set_(set), index_(index), clock_(clock), now_us_(clock->NowUs()), phases_(clock->clock()) {
 }
 
 void ShardThread::AddShard(std::unique_ptr<Shard> shard) {
@@ -161,29 +161,42 @@ bool ShardThread::Tick(int64_t max_sleep_us) {
   // 1. Readiness. Commands that arrived on this thread's sockets run inside, on its own shards at
   // once.
   poller_.Wait(busy_ ? 0 : max_sleep_us);
+  phases_.Begin();
   now_us_ = clock_->NowUs();
   for (auto& shard : shards_) {
     shard->BeginTick(now_us_);
   }
   const uint32_t told = poller_.Dispatch();
+  if (told > 0) {
+    phases_.End(TickPhase::kCommands);
+  }
   // 2. Work from other threads.
-  const uint32_t tasks = DrainMailboxes() + DrainOutside();
-  // 3. Expiry, freed memory, parked commands.
+  uint32_t tasks = DrainMailboxes();
+  if (tasks > 0) {
+    phases_.End(TickPhase::kTasks);
+  }
+  if (const uint32_t outside = DrainOutside(); outside > 0) {
+    tasks += outside;
+    phases_.End(TickPhase::kControl);
+  }
+  // 3. Parked commands, expiry, freed memory.
   bool more = false;
   for (auto& shard : shards_) {
-    more = shard->Housekeeping() || more;
+    more = shard->Housekeeping(&phases_) || more;
   }
   // 4. What this tick wrote goes to the log and, once handed over, to the replicas.
   for (auto& shard : shards_) {
     shard->Seal();
   }
   BeginLogRound(AllSpeakersWait(told));
+  phases_.End(TickPhase::kLog);
   // 5. Watermarks and the reply gate.
   const bool did = AdvanceShards();
   // 6. Replies to the sockets.
   for (TickHook* hook : hooks_) {
     more = hook->OnTick() || more;
   }
+  phases_.End(TickPhase::kReplies);
   // Hooks may have run commands whose connections had been waiting.
   for (auto& shard : shards_) {
     shard->Seal();
@@ -192,6 +205,8 @@ bool ShardThread::Tick(int64_t max_sleep_us) {
   BeginLogRound(/*idle=*/false);
   // 7. Tasks to other threads, once a tick.
   more = FlushOutboxes() || more;
+  phases_.End(TickPhase::kLog);
+  phases_.Finish();
   busy_ = more;
   return did || more || told + tasks > 0;
 }

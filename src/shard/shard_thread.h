@@ -17,6 +17,7 @@
 #include "kvstored/types.h"
 #include "shard/record_clock.h"
 #include "shard/shard.h"
+#include "shard/tick_phases.h"
 
 namespace kvstored::shard {
 
@@ -149,6 +150,9 @@ class ShardThread {
   const ThreadCounters& counters() const {
     return counters_;
   }
+  TickPhases& phases() {
+    return phases_;
+  }
 
  private:
   friend class ThreadSet;
@@ -177,6 +181,7 @@ class ShardThread {
   uint64_t now_us_ = 0;
   bool busy_ = false;  // the last tick left work: do not sleep
   ThreadCounters counters_;
+  TickPhases phases_;
 
   std::mutex outside_mutex_;
   std::vector<std::function<void()>> outside_;

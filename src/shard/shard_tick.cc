@@ -98,17 +98,34 @@ void Shard::Publish() {
   }
 }
 
-bool Shard::Housekeeping() {
+bool Shard::Housekeeping(TickPhases* phases) {
+  const auto ended = [phases](TickPhase phase) {
+    if (phases != nullptr) {
+      phases->End(phase);
+    }
+  };
   if (now_us_ >= publish_us_) {
     Publish();
   }
   bool more = MakeRoom();
-  RunParked();
-  ReturnQuota();
-  if (options_.gate->writable.load(std::memory_order_acquire)) {
-    more = ExpireSome() || more;
+  if (more) {
+    ended(TickPhase::kEviction);
   }
-  return store_.Tick(random_.Next()) || more;
+  if (parked_head_ != nullptr) {
+    RunParked();
+    ended(TickPhase::kParked);
+  }
+  ReturnQuota();
+  if (options_.gate->writable.load(std::memory_order_acquire) &&
+      store_.counters().expiring_count > 0) {
+    more = ExpireSome() || more;
+    ended(TickPhase::kExpiry);
+  }
+  if (store_.Tick(random_.Next())) {
+    more = true;
+    ended(TickPhase::kReclaim);
+  }
+  return more;
 }
 
 void Shard::Seal() {
