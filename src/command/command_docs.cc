@@ -113,6 +113,8 @@ constexpr CommandDoc kDocs[] = {
     {"mget", "1.0.0", "string", "Get the values of all the given keys",
      "O(N) where N is the number of keys to retrieve.", "RO access", "",
      "request_policy:multi_shard"},
+    {"monitor", "1.0.0", "server", "Listen for all requests received by the server in real time",
+     "", "", "", ""},
     {"mset", "1.0.1", "string", "Set multiple keys to multiple values",
      "O(N) where N is the number of keys to set.", "OW update", "",
      "request_policy:multi_shard response_policy:all_succeeded"},

@@ -28,6 +28,16 @@ void FrontSettings::SetPassword(std::string password) {
   needs_password_.store(!password_.empty(), std::memory_order_release);  // partner: NeedsPassword
 }
 
+void FrontSettings::SetPercentiles(std::vector<double> percentiles) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  percentiles_ = std::move(percentiles);
+}
+
+std::vector<double> FrontSettings::percentiles() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return percentiles_;
+}
+
 bool FrontSettings::IsPassword(std::string_view offered) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   unsigned difference = offered.size() == password_.size() ? 0 : 1;
@@ -130,9 +140,17 @@ FrontSet::Totals FrontSet::Sum() const {
 
 void FrontSet::ResetFigures() {
   auto totals = std::make_unique<Totals>(Sum());
+  std::vector<LatencyCounts> latency(CommandTable().size());
+  for (size_t i = 0; i < latency.size(); ++i) {
+    latency[i] = SumLatency(i);
+  }
   {
     const std::lock_guard<std::mutex> lock(reset_mutex_);
     reset_ = std::move(totals);
+    reset_latency_ = std::move(latency);
+  }
+  for (const auto& front : threads_) {
+    front->figures().errors.Reset();
   }
   // The shards' own, each on its thread, in this tick or its next.
   for (uint32_t i = 0; i < thread_count(); ++i) {
@@ -145,6 +163,12 @@ void FrontSet::ResetFigures() {
 }
 
 std::string FrontSet::InfoSection(std::string_view section) const {
+  if (section == "errorstats") {
+    return ErrorStats();
+  }
+  if (section == "latencystats") {
+    return LatencyStats();
+  }
   const Totals now = Sum();
   const std::lock_guard<std::mutex> lock(reset_mutex_);
   const Totals& then = *reset_;

@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -11,9 +12,14 @@
 #include <string_view>
 #include <vector>
 
+#include "command/error_counts.h"
+#include "command/latency_histogram.h"
 #include "metrics/slot.h"
 
 namespace kvstored::command {
+
+// Who may send DEBUG (security.debug_command).
+enum class DebugAccess : uint8_t { kNo, kLocal, kYes };
 
 // Thread-safe.
 class FrontSettings {
@@ -21,6 +27,25 @@ class FrontSettings {
   std::atomic<int64_t> gate_timeout_us{10'000'000};  // replication.gate_timeout
   std::atomic<uint32_t> clients_max{10'000};         // maxclients
   std::atomic<int64_t> idle_timeout_us{0};           // timeout; 0 = never
+
+  std::atomic<DebugAccess> debug_access{DebugAccess::kNo};
+
+  // --- What is slow. ---
+  static constexpr int64_t kNever = INT64_MAX;
+  // Commands from here on go to the slow log; kNever: none.
+  std::atomic<int64_t> slowlog_us{10'000};
+  std::atomic<uint64_t> slowlog_entries_max{128};
+  // Events from here on go to LATENCY; kNever: none.
+  std::atomic<int64_t> latency_event_us{kNever};
+  std::atomic<bool> latency_tracking{true};  // histograms of commands
+  // The shortest time of a command that anybody keeps beyond its histogram.
+  int64_t notable_us() const {
+    return std::min(slowlog_us.load(std::memory_order_relaxed),
+                    latency_event_us.load(std::memory_order_relaxed));
+  }
+  // Percentiles of INFO latencystats.
+  void SetPercentiles(std::vector<double> percentiles);
+  std::vector<double> percentiles() const;
 
   // The clients' password; empty: none is needed.
   void SetPassword(std::string password);
@@ -34,6 +59,7 @@ class FrontSettings {
   std::atomic<bool> needs_password_{false};
   mutable std::mutex mutex_;
   std::string password_;
+  std::vector<double> percentiles_{50, 99, 99.9};
 };
 
 // How fast a total rises: the mean of the last 16 samples, as Redis makes its instantaneous
@@ -68,9 +94,10 @@ class RateWindow {
 // Of one command on one thread.
 struct CommandFigures {
   metrics::Counter calls;
-  metrics::Counter nanoseconds;  // measured per batch of commands and split evenly
+  metrics::Counter nanoseconds;  // see CommandClock
   metrics::Counter rejected;     // refused before they ran
   metrics::Counter failed;       // ran and answered an error
+  LatencySlot latency;
 };
 
 // Of one thread.
@@ -88,6 +115,8 @@ struct FrontFigures {
   metrics::Gauge received_bytes_per_second;
   metrics::Gauge sent_bytes_per_second;
   metrics::Counter error_replies;
+  metrics::Gauge monitors;  // sessions in MONITOR
+  ErrorCounts errors;
   std::vector<CommandFigures> commands;  // as CommandTable()
 };
 

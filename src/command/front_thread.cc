@@ -26,10 +26,12 @@ FrontThread::FrontThread(FrontSet* set, shard::ShardThread* thread)
       thread_(thread),
       sockets_(thread->poller()),
       figures_(CommandTable().size()),
+      clock_(set->options().clock),
       now_us_(set->options().clock->MonotonicUs()) {
   scratch_.dependency.resize(
       (thread->shard_count() + thread->thread_count() - 1) / thread->thread_count(), 0);
   thread->AddTickHook(this);
+  thread->phases().SetOnStall([this](shard::TickPhase cause, int64_t us) { NoteStall(cause, us); });
 }
 
 FrontThread::~FrontThread() {
@@ -162,6 +164,7 @@ void FrontThread::CheckTimeouts() {
 
 bool FrontThread::OnTick() {
   now_us_ = set_->options().clock->MonotonicUs();
+  SendMonitorLines();
   std::erase_if(no_room_, [](Session* session) { return session->RetryRoom(); });
   std::erase_if(waiting_, [](Session* session) { return session->PollWait(); });
   std::swap(ready_, ready_now_);
@@ -188,7 +191,7 @@ bool FrontThread::OnTick() {
     delete session;
   }
   dead_.clear();
-  return !ready_.empty() || !no_room_.empty();
+  return !ready_.empty() || !no_room_.empty() || !monitor_lines_.empty();
 }
 
 }  // namespace kvstored::command

@@ -2,9 +2,13 @@
 // sockets once a tick, wakes sessions that waited. FrontSet: all of them, and what they share.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,9 +17,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/digest.h"
 #include "command/command.h"
+#include "command/command_clock.h"
 #include "command/front_settings.h"
+#include "command/latency_log.h"
 #include "command/node_api.h"
 #include "command/op.h"
+#include "command/slow_log.h"
 #include "kvstored/clock.h"
 #include "net/conn_handler.h"
 #include "net/socket_connection.h"
@@ -36,6 +43,7 @@ struct CommandSlice {
   Key key;               // Reach::kKey only
   ShardId shard = 0;
   bool keyed = false;  // key and shard are set
+  bool timed = false;  // it ran, and all of it inside the batch
 };
 
 // Scratch of a thread: used by one session at a time, inside one call of OnInput.
@@ -80,6 +88,31 @@ class FrontThread : public shard::TickHook {
   bool IsLocal(ShardId shard) const {
     return thread_->OwnerOf(shard) == thread_->index();
   }
+  // --- Times and errors (front_watch.cc). ---
+  CommandClock& clock() {
+    return clock_;
+  }
+  // A command of the session took so long, without what it waited.
+  void NoteTime(const Session& session, const CommandSpec* spec,
+                std::span<const std::string_view> args, uint64_t ns);
+  // An error reply, with its '-'.
+  void NoteError(std::string_view reply) {
+    figures_.error_replies.Add(1);
+    figures_.errors.Add(reply);
+  }
+  // When the task that runs now was begun, and its end: tasks follow each other, so that one read
+  // of the clock serves both.
+  int64_t TaskBeganUs() const {
+    return std::max(thread_->phases().last_us(), task_ended_us_);
+  }
+  int64_t TaskEndedUs();
+  // --- MONITOR (front_watch.cc). A line goes to the monitors of every thread at the end of the
+  // tick. ---
+  void NoteForMonitors(const Session& session, const CommandSpec& spec,
+                       std::span<const std::string_view> args);
+  void AddMonitor(Session* session);
+  void RemoveMonitor(Session* session);
+  void FeedMonitors(std::string_view lines);
   // CLOCK_BOOTTIME microseconds, read once a tick.
   int64_t now_us() const {
     return now_us_;
@@ -124,6 +157,10 @@ class FrontThread : public shard::TickHook {
 
  private:
   void CheckTimeouts();
+  void SendMonitorLines();
+  void NoteSlow(const Session& session, const CommandSpec& spec,
+                std::span<const std::string_view> args, int64_t us);
+  void NoteStall(shard::TickPhase cause, int64_t us);
 
   FrontSet* const set_;
   shard::ShardThread* const thread_;
@@ -133,6 +170,10 @@ class FrontThread : public shard::TickHook {
   RateWindow received_rate_;
   RateWindow sent_rate_;
   Scratch scratch_;
+  CommandClock clock_;
+  int64_t task_ended_us_ = 0;
+  std::string monitor_lines_;  // of this tick
+  std::vector<Session*> monitors_;
   std::vector<std::unique_ptr<Op>> ops_;  // all, in the pool or out
   std::vector<Op*> pool_;
   std::vector<Session*> sessions_;
@@ -185,9 +226,24 @@ class FrontSet : public net::ConnAcceptor {
     return next_transaction_id_.fetch_add(1, std::memory_order_relaxed);
   }
   uint64_t connection_count() const;
+  SlowLog& slow_log() {
+    return slow_log_;
+  }
+  LatencyLog& latency_log() {
+    return latency_log_;
+  }
+  // Calls of the command by their time, since CONFIG RESETSTAT. Thread-safe.
+  LatencyCounts LatencyOf(const CommandSpec& spec) const;
+  // Is anybody in MONITOR?
+  bool is_monitored() const {
+    return monitor_count_.load(std::memory_order_relaxed) != 0;
+  }
+  void AddMonitors(int32_t difference) {
+    monitor_count_.fetch_add(difference, std::memory_order_relaxed);
+  }
 
-  // Lines "name:value\r\n" that the sessions know of INFO's sections clients, stats and
-  // commandstats; empty for others. Thread-safe.
+  // Lines "name:value\r\n" that the sessions know of INFO's sections clients, stats, commandstats,
+  // errorstats and latencystats; empty for others. Thread-safe.
   std::string InfoSection(std::string_view section) const;
   // CONFIG RESETSTAT. Thread-safe.
   void ResetFigures();
@@ -195,6 +251,9 @@ class FrontSet : public net::ConnAcceptor {
  private:
   struct Totals;
   Totals Sum() const;
+  LatencyCounts SumLatency(size_t command) const;
+  std::string ErrorStats() const;
+  std::string LatencyStats() const;
 
   const Options options_;
   FrontSettings settings_;
@@ -202,9 +261,13 @@ class FrontSet : public net::ConnAcceptor {
   std::atomic<uint64_t> next_transaction_id_;
   uint32_t next_thread_ = 0;  // for the next connection; thread 0 only
   std::vector<std::unique_ptr<FrontThread>> threads_;
+  std::atomic<int32_t> monitor_count_{0};
+  SlowLog slow_log_;
+  LatencyLog latency_log_;
   // What the totals were at the last CONFIG RESETSTAT.
   mutable std::mutex reset_mutex_;
   std::unique_ptr<Totals> reset_;
+  std::vector<LatencyCounts> reset_latency_;  // empty: there was none
 };
 
 }  // namespace kvstored::command

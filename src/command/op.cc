@@ -81,7 +81,7 @@ void Op::Clear() {
   queue_next = nullptr;
   next = nullptr;
   spec = nullptr;
-  queued_us = sum = 0;
+  queued_us = sum = elapsed_us = 0;
   written = 0;
   pack.Clear();
   ClearString(&reply.bytes);

@@ -89,7 +89,8 @@ struct Op : base::Task {
   const CommandSpec* spec = nullptr;
   int64_t queued_us = 0;  // when it became the queue's first; 0 = it has not
   int64_t sum = 0;
-  Seq written = 0;  // newest seq of its shard when it wrote; 0 = it wrote nothing
+  int64_t elapsed_us = 0;  // of a command that runs at shards: the time of its parts together
+  Seq written = 0;         // newest seq of its shard when it wrote; 0 = it wrote nothing
   ArgPack pack;
   Reply reply;
   std::string error;                     // parent: the first error of a part

@@ -118,13 +118,6 @@ void HandleShutdown(Session& session, std::span<const std::string_view> args) {
   session.Control(std::move(words), &FinishShutdown);
 }
 
-void HandleDebug(Session& session, std::span<const std::string_view> /*args*/) {
-  session.out().Error(
-      "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you "
-      "can run it from a local connection, otherwise you need to set this option in the "
-      "configuration file, and then restart the server.");
-}
-
 void HandleKvstored(Session& session, std::span<const std::string_view> args) {
   std::vector<std::string> words(args.begin() + 1, args.end());
   session.Control(std::move(words), &FinishBulk);

@@ -16,7 +16,6 @@ void HandleLastSave(Session& session, std::span<const std::string_view> args);
 void HandleRole(Session& session, std::span<const std::string_view> args);
 void HandleReplicaOf(Session& session, std::span<const std::string_view> args);  // and SLAVEOF
 void HandleShutdown(Session& session, std::span<const std::string_view> args);
-void HandleDebug(Session& session, std::span<const std::string_view> args);
 void HandleKvstored(Session& session, std::span<const std::string_view> args);
 void HandleClusterDisabled(Session& session, std::span<const std::string_view> args);
 // Without a key: OBJECT HELP.

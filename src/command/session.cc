@@ -85,7 +85,7 @@ bool Session::EndReply(const Mark& mark) {
     return false;
   }
   if (mark.reply->bytes.size() > mark.bytes && mark.reply->bytes[mark.bytes] == '-') {
-    front_->figures().error_replies.Add(1);
+    front_->NoteError(std::string_view(mark.reply->bytes).substr(mark.bytes));
   }
   if (output_.pending_bytes() + queued_bytes_ +
           (group_ != nullptr ? group_->reply.bytes.size() : 0) >
@@ -189,6 +189,13 @@ void Session::Enqueue(Op* op) {
 void Session::Pump() {
   while (Op* op = queue_.PopDone()) {
     queued_bytes_ -= std::min<uint64_t>(queued_bytes_, op->reply.bytes.size());
+    // Those of a group were counted when they were written.
+    if (op->kind != OpKind::kGroup && !op->reply.bytes.empty() && op->reply.bytes[0] == '-') {
+      front_->NoteError(op->reply.bytes);
+      if (op->spec != nullptr) {
+        front_->FiguresOf(op->spec).failed.Add(1);
+      }
+    }
     if (connection_ != nullptr && !op->silent) {
       AppendReply(output_.reply(), &op->reply);
     }
@@ -233,6 +240,7 @@ void Session::OnClosed() {
   }
   multi_.reset();
   watched_.clear();
+  EndMonitoring();
   if (!in_input_) {
     Pump();
   }

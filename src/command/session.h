@@ -139,6 +139,13 @@ class Session : public net::ConnHandler {
   }
   // CLIENT LIST's line, without the newline.
   std::string Describe();
+  // MONITOR, until RESET or the end.
+  void BeginMonitoring();
+  bool is_monitoring() const {
+    return monitoring_;
+  }
+  // Lines for a monitor; it is closed if it does not read them.
+  void Feed(std::string_view lines);
   const std::string& peer() const {
     return peer_;
   }
@@ -246,7 +253,11 @@ class Session : public net::ConnHandler {
   resp::ParseResult ParseAhead(std::string_view input, size_t* bytes);
   void Prefetch();
   void ProtocolError();
-  void NoteTime(size_t count, int64_t elapsed_us);
+
+  // session_watch.cc, session_return.cc
+  void NoteTimes(size_t first, size_t end);
+  void NoteTimeOf(const Op& op);
+  void EndMonitoring();
 
   // session.cc
   Reply* Target();
@@ -309,6 +320,8 @@ class Session : public net::ConnHandler {
   bool in_exec_ = false;
   bool in_input_ = false;  // OnInput is running
   bool deferred_ = false;  // the running command replies later
+  bool timed_ = false;     // all of the running command runs in this call
+  bool monitoring_ = false;
   ReplyMode reply_mode_ = ReplyMode::kOn;
   uint32_t remote_out_ = 0;  // ops under way on other threads
   uint32_t local_parked_ = 0;

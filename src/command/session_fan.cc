@@ -71,7 +71,10 @@ void RunAtShard(base::Task* task) {
   shard::Shard* shard = here->thread().shard(op->shard);
   OpResult result = OpResult::kWait;
   if (!shard->IsHeldByOther(0) && here->MayRun(op)) {
+    const int64_t began_us =
+        op->remote ? here->TaskBeganUs() : here->set().options().clock->MonotonicUs();
     result = Execute(op, shard);
+    op->elapsed_us += here->TaskEndedUs() - began_us;
   }
   if (result == OpResult::kWait) {
     if (!op->parked) {
@@ -200,7 +203,8 @@ Session::RunResult Session::RunFan(const CommandSpec* spec,
   if (!HasRoomForKeys()) {
     return NoRoom();
   }
-  Op* parent = NewParent(OpKind::kFan, spec, args.first(1), part_count);
+  timed_ = false;
+  Op* parent = NewParent(OpKind::kFan, spec, args, part_count);
   ForEachShard(scratch, args[0], [&](ShardId shard) {
     Op* part = front_->NewOp(OpKind::kFanPart, this);
     part->spec = spec;
@@ -254,6 +258,7 @@ Session::RunResult Session::RunShards(const CommandSpec* spec,
       return RunResult::kDone;
     }
   }
+  timed_ = false;
   const uint32_t part_count = only_shard == kAllShards ? shard_count : 1;
   Op* parent = NewParent(OpKind::kShards, spec, args, part_count);
   parent->parts.resize(part_count);
@@ -317,6 +322,7 @@ Session::RunResult Session::RunExec() {
 }
 
 Session::RunResult Session::StartTransaction(std::unique_ptr<Transaction> transaction) {
+  timed_ = false;  // its steps are
   blocked_ |= kBlockedTransaction;
   Op* op = transaction->op();
   op->transaction = std::move(transaction);

@@ -22,10 +22,12 @@ void Session::OnReturned(Op* op) {
     NoteWrite(op->shard, op->written);
   }
   if (op->parent == nullptr) {
+    NoteTimeOf(*op);
     op->done = true;
     queued_bytes_ += op->reply.bytes.size();
   } else {
     Op* parent = op->parent;
+    parent->elapsed_us += op->elapsed_us;
     switch (op->kind) {
       case OpKind::kFanPart: {
         const std::string& bytes = op->reply.bytes;
@@ -61,6 +63,13 @@ void Session::OnReturned(Op* op) {
   }
 }
 
+// Of a command whose parts ran at shards, without what it waited.
+void Session::NoteTimeOf(const Op& op) {
+  if (op.spec != nullptr) {
+    front_->NoteTime(*this, op.spec, op.pack.args(), static_cast<uint64_t>(op.elapsed_us) * 1000);
+  }
+}
+
 // All parts are there: writes the reply.
 void Session::FinishParent(Op* op) {
   if (!op->error.empty()) {
@@ -82,6 +91,7 @@ void Session::FinishParent(Op* op) {
       }
     });
   }
+  NoteTimeOf(*op);
   if (op->kind == OpKind::kGather) {
     Unblock(kBlockedControl);
   }

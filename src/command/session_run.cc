@@ -8,6 +8,7 @@
 #include "command/dispatch.h"
 #include "command/front_thread.h"
 #include "command/session.h"
+#include "command/watch_commands.h"
 
 namespace kvstored::command {
 namespace {
@@ -54,14 +55,17 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
     return NoRoom();
   }
   RunResult result = RunResult::kDone;
-  if (spec != nullptr && IsWellFormed(*spec, args) && multi_ == nullptr &&
+  bool ran = true;
+  if (spec != nullptr && IsWellFormed(*spec, args) && multi_ == nullptr && !monitoring_ &&
       GateOutcome(*front_->set().options().gate, spec->flags) == OpResult::kOk &&
       (authenticated_ || !front_->set().settings().NeedsPassword())) {
     result = Dispatch(slice, args);
   } else if (const std::string refusal = Refusal(spec, args); !refusal.empty()) {
     Refuse(spec, args, refusal);
+    ran = false;
   } else if (multi_ != nullptr && !RunsInsideMulti(*spec)) {
     Queue(spec, args);
+    ran = false;
   } else {
     result = Dispatch(slice, args);
   }
@@ -69,6 +73,10 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
     return result;
   }
   ++commands_run_;
+  // A transaction shows EXEC behind its commands.
+  if (front_->set().is_monitored() && ran && (timed_ || !IsExec(*spec))) {
+    front_->NoteForMonitors(*this, *spec, args);
+  }
   if (spec != nullptr) {
     last_command_ = spec;
   }
@@ -85,6 +93,7 @@ Session::RunResult Session::Dispatch(const CommandSlice& slice,
   const CommandSpec* spec = slice.spec;
   const uint64_t errors_before = front_->figures().error_replies.value();
   RunResult result = RunResult::kDone;
+  timed_ = true;
   switch (spec->reach) {
     case Reach::kSession:
       result = RunSession(spec, args);
@@ -119,6 +128,11 @@ std::string Session::Refusal(const CommandSpec* spec, std::span<const std::strin
   if (!error.empty()) {
     return error;
   }
+  if (spec->session_handler == &HandleDebug) {
+    if (std::string refusal = DebugRefusal(*this); !refusal.empty()) {
+      return refusal;
+    }
+  }
   if (!authenticated_ && front_->set().settings().NeedsPassword() &&
       (spec->flags & kFlagNoAuth) == 0) {
     return "NOAUTH Authentication required.";
@@ -128,6 +142,9 @@ std::string Session::Refusal(const CommandSpec* spec, std::span<const std::strin
   }
   // EXEC writes if a command that it runs does.
   const uint32_t flags = multi_ != nullptr && IsExec(*spec) ? multi_->flags : spec->flags;
+  if (monitoring_ && (flags & (kFlagWrite | kFlagReadonly)) != 0) {
+    return "ERR Replica can't interact with the keyspace";
+  }
   const OpResult outcome = GateOutcome(*front_->set().options().gate, flags);
   return outcome == OpResult::kOk ? std::string() : std::string(OutcomeText(outcome));
 }
@@ -232,6 +249,7 @@ Session::RunResult Session::RunKey(const CommandSpec* spec, std::span<const std:
   } else if (!front_->thread().HasRoom(front_->thread().OwnerOf(shard_id))) {
     return NoRoom();
   }
+  timed_ = false;  // RunAtShard does that
   Op* op = front_->NewOp(OpKind::kKey, this);
   op->spec = spec;
   op->shard = shard_id;

@@ -186,11 +186,15 @@ void Session::ResetState() {
   authenticated_ = false;
   reply_mode_ = ReplyMode::kOn;
   name_.clear();
+  EndMonitoring();
 }
 
 std::string Session::Describe() {
   const int64_t now_us = front_->now_us();
   std::string flags;
+  if (monitoring_) {
+    flags += 'O';
+  }
   if (multi_ != nullptr) {
     flags += 'x';
   }

@@ -62,6 +62,13 @@ constexpr Subcommand kSubcommands[] = {
     {"config", "resetstat", 2},
     {"config", "rewrite", 2},
     {"config", "set", -4},
+    {"latency", "doctor", 2},
+    {"latency", "graph", 3},
+    {"latency", "help", 2},
+    {"latency", "histogram", -2},
+    {"latency", "history", 3},
+    {"latency", "latest", 2},
+    {"latency", "reset", -2},
     {"memory", "doctor", 2},
     {"memory", "help", 2},
     {"memory", "stats", 2},
@@ -71,6 +78,10 @@ constexpr Subcommand kSubcommands[] = {
     {"object", "help", 2},
     {"object", "idletime", 3},
     {"object", "refcount", 3},
+    {"slowlog", "get", -2},
+    {"slowlog", "help", 2},
+    {"slowlog", "len", 2},
+    {"slowlog", "reset", 2},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "command/keyspace.h"
 #include "command/server_commands.h"
 #include "command/strings.h"
+#include "command/watch_commands.h"
 
 namespace kvstored::command {
 namespace {
@@ -110,6 +111,9 @@ constexpr CommandSpec kServerCommands[] = {
     InSession("command", -1, kAlways | kFlagSubcommands, &HandleCommand),
     InSession("config", -2, kNode | kAlways | kFlagSubcommands, &HandleConfig),
     InSession("debug", -2, kNode | kAlways, &HandleDebug),
+    InSession("latency", -2, kNode | kAlways | kFlagSubcommands, &HandleLatency),
+    InSession("monitor", 1, kNode | kAlways, &HandleMonitor),
+    InSession("slowlog", -2, kFlagAdmin | kAlways | kFlagSubcommands, &HandleSlowLog),
     InSession("kvstored", -2, kNode | kAlways | kFlagNoMulti, &HandleKvstored),
     InSession("cluster", -2, kAlways | kFlagSubcommands, &HandleClusterDisabled),
     InSession("readonly", 1, kAlways | kFlagFast, &HandleClusterDisabled),

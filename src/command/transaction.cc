@@ -2,6 +2,7 @@
 #include "command/transaction.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <utility>
 
@@ -233,6 +234,7 @@ void Transaction::Abort(OpResult outcome) {
   } else {
     WriteOutcome(writer, outcome);
   }
+  NoteExec();
   Session* session = session_;
   Op* op = op_;
   op->transaction.reset();  // this object
@@ -242,6 +244,7 @@ void Transaction::Abort(OpResult outcome) {
 void Transaction::Finish() {
   if (!session_->is_closed()) {
     WriteReplies();
+    NoteExec();
   }
   for (const record::TxnPart& part : closing_) {
     session_->NoteWrite(part.shard, part.last_seq);
@@ -271,14 +274,54 @@ void Transaction::WriteReplies() {
     writer.Array(commands_.size());
     drop_unwanted(mark);
   }
+  Clock* clock = session_->front().set().options().clock;
   session_->SetInExec(true);
   for (const auto& command : commands_) {
     const Session::Mark mark(&op_->reply);
+    const int64_t began_us = clock->MonotonicUs();
     WriteCommand(command.get());
+    NoteCommand(*command, mark.bytes, clock->MonotonicUs() - began_us);
     drop_unwanted(mark);
   }
   session_->SetInExec(false);
   op_->silent = op_->silent && !changes_session_;
+}
+
+// `elapsed_us`: of what ran here; its parts say themselves.
+void Transaction::NoteCommand(const TransactionCommand& command, size_t reply_at,
+                              int64_t elapsed_us) {
+  FrontThread& front = session_->front();
+  for (const CommandPart& part : command.parts) {
+    elapsed_us += part.elapsed_us;
+  }
+  elapsed_us_ += elapsed_us;
+  front.NoteTime(*session_, command.spec, command.pack.args(),
+                 static_cast<uint64_t>(elapsed_us) * 1000);
+  if (shape_ != Shape::kExec) {
+    return;
+  }
+  const std::string_view reply = std::string_view(op_->reply.bytes).substr(reply_at);
+  if (!reply.empty() && reply[0] == '-') {
+    front.NoteError(reply);
+    front.FiguresOf(command.spec).failed.Add(1);
+  }
+  if (front.set().is_monitored()) {
+    front.NoteForMonitors(*session_, *command.spec, command.pack.args());
+  }
+}
+
+// EXEC itself, behind its commands.
+void Transaction::NoteExec() {
+  if (shape_ != Shape::kExec) {
+    return;
+  }
+  FrontThread& front = session_->front();
+  const std::array<std::string_view, 1> words = {"EXEC"};
+  const CommandSpec* spec = FindCommand(words[0]);
+  front.NoteTime(*session_, spec, words, static_cast<uint64_t>(elapsed_us_) * 1000);
+  if (front.set().is_monitored()) {
+    front.NoteForMonitors(*session_, *spec, words);
+  }
 }
 
 void Transaction::WriteCommand(TransactionCommand* command) {

@@ -52,6 +52,7 @@ struct CommandPart {
   // It may write a value that is known only when it runs: whatever its keys hold by then.
   bool moves_value = false;
   OpResult result = OpResult::kOk;
+  int64_t elapsed_us = 0;
   bool flag = false;  // for the command's own use
   Reply reply;
   std::string blob;  // Reach::kShards
@@ -153,6 +154,8 @@ class Transaction {
   void Finish();
   void WriteReplies();
   void WriteCommand(TransactionCommand* command);
+  void NoteCommand(const TransactionCommand& command, size_t reply_at, int64_t elapsed_us);
+  void NoteExec();
   static void StageDone(base::Task* task);
 
   // There.
@@ -185,6 +188,7 @@ class Transaction {
   bool changes_session_ = false;  // a command of EXEC is the session's own
   bool session_goes_on_ = false;
   TransactionBounds bounds_;
+  int64_t elapsed_us_ = 0;  // of all commands
   bool watch_failed_ = false;
   OpResult outcome_ = OpResult::kOk;
   std::vector<record::TxnPart> closing_;

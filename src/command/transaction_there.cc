@@ -202,7 +202,10 @@ bool Transaction::RunThere(ThreadPart* part) {
           step->result != OpResult::kOk) {
         continue;
       }
+      Clock* clock = part->front->set().options().clock;
+      const int64_t began_us = clock->MonotonicUs();
       const OpResult result = RunStep(shard, step);
+      step->elapsed_us += clock->MonotonicUs() - began_us;
       if (result == OpResult::kWait) {
         shard->Park(part);
         return false;

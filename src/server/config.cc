@@ -25,6 +25,8 @@ std::vector<std::string_view> Choices(const KeySpec& key) {
   return choices;
 }
 
+constexpr std::string_view kOff = "off";
+
 absl::Status NotAllowed(const KeySpec& key, std::string_view text) {
   return absl::InvalidArgumentError(absl::StrFormat(
       "'%s' is not allowed; it must be %s", std::string(text.substr(0, 80)), AllowedText(key)));
@@ -47,6 +49,12 @@ bool ParseNumber(const KeySpec& key, std::string_view text, uint64_t* value) {
       return ParseSize(text, value);
     case KeyKind::kDuration:
       return ParseDuration(text, value);
+    case KeyKind::kLimit:
+      if (text == kOff) {
+        *value = UINT64_MAX;
+        return true;
+      }
+      return ParseDuration(text, value);
     default:
       return ParseCount(text, value);
   }
@@ -54,7 +62,7 @@ bool ParseNumber(const KeySpec& key, std::string_view text, uint64_t* value) {
 
 bool IsNumeric(const KeySpec& key) {
   return key.kind == KeyKind::kCount || key.kind == KeyKind::kPort || key.kind == KeyKind::kSize ||
-         key.kind == KeyKind::kDuration;
+         key.kind == KeyKind::kDuration || key.kind == KeyKind::kLimit;
 }
 
 // The text of a TOML value of the type that the key wants; a size or duration may be a bare number.
@@ -182,7 +190,13 @@ std::string AllowedText(const KeySpec& key) {
                              FormatSize(key.max), FallsBelow(key) ? ", or 0" : "");
     case KeyKind::kDuration:
       return absl::StrFormat("a duration such as \"500ms\", from %s to %s", FormatDuration(key.min),
-                             FormatDuration(key.max));
+                             FormatDuration(key.max)) +
+             (FallsBelow(key) ? ", or 0" : "");
+    case KeyKind::kLimit:
+      return absl::StrFormat("a duration such as \"500ms\", from %s to %s, or \"off\"",
+                             FormatDuration(key.min), FormatDuration(key.max));
+    case KeyKind::kPercentiles:
+      return "numbers from 0 to 100, separated by spaces";
   }
   return "";
 }
@@ -191,7 +205,7 @@ absl::Status SetConfigValue(const KeySpec& key, std::string_view text, Config* c
   const FieldRef field = key.field(*config);
   if (IsNumeric(key)) {
     uint64_t value = 0;
-    if (!ParseNumber(key, text, &value) || value > key.max ||
+    if (!ParseNumber(key, text, &value) || (value > key.max && text != kOff) ||
         (value < key.min && text != key.standard)) {
       return NotAllowed(key, text);
     }
@@ -211,6 +225,10 @@ absl::Status SetConfigValue(const KeySpec& key, std::string_view text, Config* c
   }
   if ((key.kind == KeyKind::kIp && !IsIpAddress(std::string(text))) ||
       (key.kind == KeyKind::kAddress && !text.empty() && !IsHostAndPort(text))) {
+    return NotAllowed(key, text);
+  }
+  std::vector<double> percentiles;
+  if (key.kind == KeyKind::kPercentiles && !ParsePercentiles(text, &percentiles)) {
     return NotAllowed(key, text);
   }
   *std::get<std::string*>(field) = std::string(text);
@@ -246,6 +264,8 @@ std::string ConfigValueText(const KeySpec& key, const Config& config) {
       return FormatSize(number);
     case KeyKind::kDuration:
       return FormatDuration(number);
+    case KeyKind::kLimit:
+      return number == UINT64_MAX ? std::string(kOff) : FormatDuration(number);
     default:
       return std::to_string(number);
   }

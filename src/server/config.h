@@ -61,11 +61,19 @@ struct Config {
     std::string bind;
     uint16_t port = 0;
   } metrics;
+  struct Latency {
+    uint64_t slowlog_threshold_us = 0;  // UINT64_MAX: nothing is logged
+    uint64_t slowlog_max_len = 0;
+    uint64_t monitor_threshold_us = 0;  // 0: nothing is watched
+    std::string tracking;               // yes, no
+    std::string percentiles;            // "50 99 99.9"
+  } latency;
   struct Recovery {
     std::string on_damage;  // refuse, rejoin
   } recovery;
   struct Security {
     std::string password_file;  // empty: no password
+    std::string debug_command;  // no, local, yes
   } security;
 };
 
@@ -77,8 +85,10 @@ enum class KeyKind : uint8_t {
   kChoice,   // one of KeySpec::choices
   kCount,    // whole number
   kPort,
-  kSize,      // "8GiB"
-  kDuration,  // "500ms"
+  kSize,         // "8GiB"
+  kDuration,     // "500ms"
+  kLimit,        // a duration or "off"
+  kPercentiles,  // "50 99 99.9"
 };
 
 using FieldRef = std::variant<uint16_t*, uint32_t*, uint64_t*, std::string*, AckLevel*, LogSync*>;
@@ -157,6 +167,8 @@ ConfigChanges CompareConfig(const Config& at_start, const Config& running, const
 // such a text.
 bool ParseSize(std::string_view text, uint64_t* bytes);
 bool ParseDuration(std::string_view text, uint64_t* duration_us);
+// "50 99 99.9".
+bool ParsePercentiles(std::string_view text, std::vector<double>* percentiles);
 std::string FormatSize(uint64_t bytes);
 std::string FormatDuration(uint64_t duration_us);
 

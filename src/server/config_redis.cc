@@ -13,7 +13,18 @@
 namespace kvstored::server {
 namespace {
 
-enum class Form : uint8_t { kText, kBytes, kSeconds, kSync, kLevel };
+enum class Form : uint8_t {
+  kText,
+  kBytes,
+  kSeconds,
+  kMilliseconds,
+  kMicroseconds,  // -1: off
+  kInteger,
+  kYesNo,
+  kPercentiles,
+  kSync,
+  kLevel
+};
 
 // A Redis name that stands for a key of ours.
 struct Mapped {
@@ -21,16 +32,22 @@ struct Mapped {
   const char* key;
   Form form;
 };
-constexpr std::array<Mapped, 10> kMapped = {{
+constexpr std::array<Mapped, 16> kMapped = {{
     {"appendfsync", "log.sync", Form::kSync},
     {"bind", "server.bind", Form::kText},
     {"dir", "server.data_dir", Form::kText},
+    {"enable-debug-command", "security.debug_command", Form::kText},
     {"io-threads", "server.threads", Form::kText},
+    {"latency-monitor-threshold", "latency.monitor_threshold", Form::kMilliseconds},
+    {"latency-tracking", "latency.tracking", Form::kYesNo},
+    {"latency-tracking-info-percentiles", "latency.percentiles", Form::kPercentiles},
     {"loglevel", "server.log_level", Form::kLevel},
     {"maxclients", "server.maxclients", Form::kText},
     {"maxmemory", "memory.max_memory", Form::kBytes},
     {"maxmemory-policy", "memory.eviction", Form::kText},
     {"port", "server.port", Form::kText},
+    {"slowlog-log-slower-than", "latency.slowlog_threshold", Form::kMicroseconds},
+    {"slowlog-max-len", "latency.slowlog_max_len", Form::kInteger},
     {"timeout", "server.timeout", Form::kSeconds},
 }};
 
@@ -72,11 +89,19 @@ std::string ToRedis(const Mapped& mapped, const Config& config) {
   const std::string text = ConfigValueText(key, config);
   switch (mapped.form) {
     case Form::kText:
+    case Form::kInteger:
+    case Form::kYesNo:
+    case Form::kPercentiles:
       return text;
     case Form::kBytes:
       return std::to_string(config.memory.max_memory_bytes);
     case Form::kSeconds:
       return std::to_string((config.server.timeout_us + 999999) / 1000000);
+    case Form::kMilliseconds:
+      return std::to_string((config.latency.monitor_threshold_us + 999) / 1000);
+    case Form::kMicroseconds:
+      // Off is the largest number, which is -1.
+      return std::to_string(static_cast<int64_t>(config.latency.slowlog_threshold_us));
     case Form::kSync:
     case Form::kLevel:
       for (const Pair& pair : NamesOf(mapped.form)) {
@@ -114,28 +139,68 @@ bool FromRedisBytes(std::string_view text, std::string* own) {
   return false;
 }
 
-bool FromRedis(const Mapped& mapped, std::string_view text, std::string* own) {
+std::string NotAnInteger(std::string_view text, int64_t min, int64_t max) {
+  int64_t value = 0;
+  if (!command::ParseInt64(text, &value)) {
+    return "argument couldn't be parsed into an integer";
+  }
+  return value >= min && value <= max
+             ? std::string()
+             : absl::StrFormat("argument must be between %d and %d inclusive", min, max);
+}
+
+std::string NotPercentiles(std::string_view text) {
+  std::vector<double> numbers;
+  if (!ParseNumbers(text, &numbers)) {
+    return "Invalid latency-tracking-info-percentiles parameters";
+  }
+  return ParsePercentiles(text, &numbers)
+             ? std::string()
+             : "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]";
+}
+
+// Empty, or why Redis would not take it.
+std::string FromRedis(const Mapped& mapped, std::string_view text, std::string* own) {
+  const auto max = static_cast<int64_t>(FindConfigKey(mapped.key)->max);
   uint64_t number = 0;
   switch (mapped.form) {
     case Form::kText:
       *own = std::string(text);
-      return true;
+      return {};
     case Form::kBytes:
-      return FromRedisBytes(text, own);
+      return FromRedisBytes(text, own) ? "" : "argument must be a memory value";
     case Form::kSeconds:
       *own = std::string(text) + "s";
-      return ParseCount(text, &number);
+      if (ParseCount(text, &number)) {
+        return {};
+      }
+      break;
+    case Form::kMilliseconds:
+      *own = text == "0" ? "0" : std::string(text) + "ms";
+      return NotAnInteger(text, 0, max / 1000);
+    case Form::kMicroseconds:
+      *own = text == "-1" ? "off" : std::string(text) + "us";
+      return NotAnInteger(text, -1, max);
+    case Form::kInteger:
+      *own = std::string(text);
+      return NotAnInteger(text, 0, max);
+    case Form::kYesNo:
+      *own = command::ToLower(text);
+      return *own == "yes" || *own == "no" ? "" : "argument must be 'yes' or 'no'";
+    case Form::kPercentiles:
+      *own = std::string(text);
+      return NotPercentiles(text);
     case Form::kSync:
     case Form::kLevel:
       for (const Pair& pair : NamesOf(mapped.form)) {
         if (pair.redis == text) {
           *own = std::string(pair.own);
-          return true;
+          return {};
         }
       }
-      return false;
+      break;
   }
-  return false;
+  return absl::StrFormat("'%s' is not allowed", text.substr(0, 80));
 }
 
 absl::Status Failed(const std::string& name, const std::string& why) {
@@ -164,10 +229,10 @@ absl::Status SetOne(const std::string& given, const std::string& value, Config* 
     return Failed(given, "can't set immutable config");
   }
   std::string own = value;
-  if (mapped != kMapped.end() && !FromRedis(*mapped, value, &own)) {
-    return Failed(given, mapped->form == Form::kBytes
-                             ? "argument must be a memory value"
-                             : absl::StrFormat("'%s' is not allowed", value.substr(0, 80)));
+  if (mapped != kMapped.end()) {
+    if (const std::string why_not = FromRedis(*mapped, value, &own); !why_not.empty()) {
+      return Failed(given, why_not);
+    }
   }
   const absl::Status status = SetConfigValue(*key, own, config);
   if (!status.ok()) {

@@ -118,6 +118,21 @@ constexpr std::array kKeys = {
     KeySpec{"metrics.port", KeyKind::kPort, KVS_FIELD(metrics.port), "9479", 0, 65535, "", false,
             "Port of the metrics. 0 takes any free one."},
 
+    KeySpec{"latency.slowlog_threshold", KeyKind::kLimit, KVS_FIELD(latency.slowlog_threshold_us),
+            "10ms", 0, 24 * kHour, "", true,
+            "Commands that take at least so long go to SLOWLOG. 0: all; off: none.\n"
+            "Below 10ms each command is timed by itself, which costs a twentieth of a short one."},
+    KeySpec{"latency.slowlog_max_len", KeyKind::kCount, KVS_FIELD(latency.slowlog_max_len), "128",
+            0, 1000000, "", true, "Entries that SLOWLOG keeps."},
+    KeySpec{"latency.monitor_threshold", KeyKind::kDuration,
+            KVS_FIELD(latency.monitor_threshold_us), "0", kMs, kHour, "", true,
+            "Commands and parts of the threads' rounds that take at least so long go to LATENCY.\n"
+            "0: none. Whole milliseconds."},
+    KeySpec{"latency.tracking", KeyKind::kChoice, KVS_FIELD(latency.tracking), "yes", 0, 0,
+            "yes|no", true, "Times of each command for LATENCY HISTOGRAM and INFO latencystats."},
+    KeySpec{"latency.percentiles", KeyKind::kPercentiles, KVS_FIELD(latency.percentiles),
+            "50 99 99.9", 0, 0, "", true, "Those that INFO latencystats prints."},
+
     KeySpec{"recovery.on_damage", KeyKind::kChoice, KVS_FIELD(recovery.on_damage), "refuse", 0, 0,
             "refuse|rejoin", false,
             "What a replica does whose data set is damaged. refuse: it does not start; rejoin: it\n"
@@ -127,6 +142,10 @@ constexpr std::array kKeys = {
     KeySpec{"security.password_file", KeyKind::kPath, KVS_FIELD(security.password_file), "", 0, 0,
             "", false,
             "File with the password that AUTH asks for (mode 0600). Empty: none is asked."},
+    KeySpec{"security.debug_command", KeyKind::kChoice, KVS_FIELD(security.debug_command), "no", 0,
+            0, "no|local|yes", false,
+            "Who may send DEBUG, which can stop the node for a while: nobody, clients of this\n"
+            "machine, all."},
 };
 
 #undef KVS_FIELD

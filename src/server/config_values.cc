@@ -1,6 +1,7 @@
 // Sizes, durations and addresses: text to number and back, with checked arithmetic.
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -97,6 +98,29 @@ bool ParseDuration(std::string_view text, uint64_t* duration_us) {
     }
   }
   return false;
+}
+
+bool ParseNumbers(std::string_view text, std::vector<double>* numbers) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    const auto [stop, error] = std::from_chars(at, end, numbers->emplace_back());
+    if (error != std::errc() || (stop != end && *stop != ' ')) {
+      return false;
+    }
+    at = stop;
+  }
+  return true;
+}
+
+bool ParsePercentiles(std::string_view text, std::vector<double>* percentiles) {
+  return ParseNumbers(text, percentiles) &&
+         std::all_of(percentiles->begin(), percentiles->end(),
+                     [](double value) { return value >= 0 && value <= 100; });
 }
 
 std::string FormatSize(uint64_t bytes) {

@@ -101,6 +101,22 @@ void Daemon::ApplySettings(const Config& config) {
   settings.clients_max.store(config.server.maxclients);
   settings.idle_timeout_us.store(static_cast<int64_t>(config.server.timeout_us));
   base::SetLogLevel(config.server.log_level);
+  const auto limit = [](uint64_t us, uint64_t off) {
+    return us == off ? command::FrontSettings::kNever : static_cast<int64_t>(us);
+  };
+  settings.slowlog_us.store(limit(config.latency.slowlog_threshold_us, UINT64_MAX));
+  settings.latency_event_us.store(limit(config.latency.monitor_threshold_us, 0));
+  settings.latency_tracking.store(config.latency.tracking == "yes");
+  std::vector<double> percentiles;
+  KVS_CHECK(ParsePercentiles(config.latency.percentiles, &percentiles), "%s",
+            config.latency.percentiles.c_str());
+  settings.SetPercentiles(std::move(percentiles));
+  settings.slowlog_entries_max.store(config.latency.slowlog_max_len);
+  front_->slow_log().Trim(config.latency.slowlog_max_len);
+  settings.debug_access.store(config.security.debug_command == "yes" ? command::DebugAccess::kYes
+                              : config.security.debug_command == "local"
+                                  ? command::DebugAccess::kLocal
+                                  : command::DebugAccess::kNo);
 }
 
 void Daemon::StartThreads() {

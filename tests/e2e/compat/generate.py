@@ -262,7 +262,7 @@ class Generator:
             lambda: [b"CLIENT", b"SETNAME", self.pick([b"me", b"", b"with space", b"x\n", b"other"])],
             lambda: [b"CLIENT", b"GETNAME"],
             lambda: [b"CLIENT", b"ID"],
-            self.hello_command, self.hello_command,
+            self.hello_command, self.hello_command, self.watch_command,
             lambda: [b"CONFIG", b"GET", b"no-such-setting*"],
             lambda: [b"COMMAND", b"INFO", self.pick([b"get", b"set", b"mget", b"GetEx", b"nosuch", b"del", b"rename",
                                                      b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange", b"bitop",
@@ -278,6 +278,18 @@ class Generator:
         ]
         return self.random.choice(choices)()
 
+    def watch_command(self):
+        """Both servers start with nothing logged and nothing watched."""
+        return self.random.choice([
+            [b"LATENCY", b"LATEST"], [b"LATENCY", b"HISTORY", b"command"], [b"LATENCY", b"RESET"], [b"LATENCY", b"DOCTOR"],
+            [b"LATENCY", b"RESET", b"command", b"x"], [b"LATENCY", b"HISTOGRAM", b"no-such-command"], [b"LATENCY", b"HELP"],
+            [b"SLOWLOG", b"RESET"], [b"SLOWLOG", b"HELP"], [b"CONFIG", b"GET", b"slowlog-max-len"],
+            [b"CONFIG", b"GET", b"slowlog-log-*"], [b"CONFIG", b"GET", b"latency-tracking-*"],
+            [b"CONFIG", b"GET", b"latency-monitor-*"], [b"CONFIG", b"GET", b"enable-debug-*"],
+            [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"10000"], [b"CONFIG", b"SET", b"slowlog-max-len", b"128"],
+            [b"CONFIG", b"SET", b"latency-tracking", b"YES"], [b"DEBUG", b"SLEEP", b"0"],
+            [b"CONFIG", b"SET", b"latency-tracking-info-percentiles", b"50 99 99.9"]])
+
     def subcommand_error(self):
         return self.random.choice([
             [b"OBJECT", b"NOSUCH"], [b"OBJECT", b"nosuch", b"a"], [b"OBJECT", b"ENCODING"], [b"OBJECT", b"encoding", b"a", b"b"],
@@ -286,7 +298,16 @@ class Generator:
             [b"CLIENT", b"NOSUCH"], [b"CLIENT", b"GETNAME", b"x"], [b"CLIENT", b"SETNAME"], [b"CLIENT", b"ID", b"x"],
             [b"COMMAND", b"NOSUCH"], [b"COMMAND", b"COUNT", b"x"], [b"COMMAND", b"GETKEYS"], [b"MEMORY", b"NOSUCH"],
             [b"MEMORY", b"USAGE"], [b"CLUSTER", b"x"],
-            [b"CLUSTER", b"SLOTS", b"x"]])
+            [b"CLUSTER", b"SLOTS", b"x"],
+            [b"SLOWLOG", b"NOSUCH"], [b"SLOWLOG", b"GET", b"x"], [b"SLOWLOG", b"GET", b"-2"], [b"SLOWLOG", b"LEN", b"x"],
+            [b"SLOWLOG", b"GET", b"1", b"2"], [b"SLOWLOG", b"RESET", b"x"], [b"SLOWLOG"],
+            [b"LATENCY", b"NOSUCH"], [b"LATENCY", b"HISTORY"], [b"LATENCY", b"GRAPH"], [b"LATENCY", b"GRAPH", b"command"],
+            [b"LATENCY", b"DOCTOR", b"x"], [b"LATENCY"], [b"MONITOR", b"x"], [b"DEBUG"],
+            [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"x"],
+            [b"CONFIG", b"SET", b"latency-monitor-threshold", b"1.5"], [b"CONFIG", b"SET", b"latency-tracking", b"maybe"],
+            [b"CONFIG", b"SET", b"latency-tracking-info-percentiles", b"50 101"],
+            [b"CONFIG", b"SET", b"latency-tracking-info-percentiles", b"p50"],
+            [b"CONFIG", b"SET", b"slowlog-max-len", b"many"], [b"CONFIG", b"SET", b"enable-debug-command", b"yes"]])
 
     def command(self):
         choice = self.random.random()

@@ -26,8 +26,16 @@ class ManualClock : public Clock {
     return now_us;
   }
   int64_t MonotonicUs() override {
+    if (step_us != 0) {
+      now_us += step_us;
+    }
     return now_us;
   }
+  int64_t CoarseUs() override {
+    return now_us / coarse_us;
+  }
+  int64_t step_us = 0;       // what passes between two looks at it
+  int64_t coarse_us = 4000;  // how often the kernel's timer ticks
   int64_t now_us = 1'700'000'000'000'000;
 };
 

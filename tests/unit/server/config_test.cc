@@ -215,6 +215,56 @@ TEST(ResolveConfig, APoolThatIsNotSetFollowsMaxMemory) {
   EXPECT_EQ(InitialPoolBytes(small), uint64_t{32} << 20);
 }
 
+// As redis-server 7.0.15 answers, but for the upper bounds.
+TEST(ConfigSet, WhatIsSlow) {
+  Config config = DefaultConfig();
+  std::vector<std::string> changed;
+  const auto set = [&](const std::string& name, const std::string& value) {
+    return std::string(ConfigSet({{name, value}}, &config, &changed).message());
+  };
+  const auto get = [&](const char* name) {
+    return ConfigGet(config, name).at(0).second;
+  };
+  EXPECT_EQ(get("slowlog-log-slower-than"), "10000");
+  EXPECT_EQ(set("slowlog-log-slower-than", "-1"), "");
+  EXPECT_EQ(get("slowlog-log-slower-than"), "-1");
+  EXPECT_EQ(get("latency.slowlog_threshold"), "off");
+  EXPECT_EQ(set("slowlog-log-slower-than", "0"), "");
+  EXPECT_EQ(get("slowlog-log-slower-than"), "0");
+  EXPECT_EQ(set("latency-monitor-threshold", "7"), "");
+  EXPECT_EQ(get("latency-monitor-threshold"), "7");
+  EXPECT_EQ(get("latency.monitor_threshold"), "7ms");
+  EXPECT_EQ(set("latency-monitor-threshold", "0"), "");
+  EXPECT_EQ(get("latency-monitor-threshold"), "0");
+  EXPECT_EQ(set("slowlog-max-len", "5"), "");
+  EXPECT_EQ(set("latency-tracking", "NO"), "");
+  EXPECT_EQ(get("latency-tracking"), "no");
+  EXPECT_EQ(set("latency-tracking-info-percentiles", ""), "");
+  EXPECT_EQ(get("latency-tracking-info-percentiles"), "");
+  struct Refused {
+    const char* name;
+    const char* value;
+    const char* why;
+  };
+  for (const Refused& refused : std::initializer_list<Refused>{
+           {"slowlog-log-slower-than", "-2",
+            "argument must be between -1 and 86400000000 inclusive"},
+           {"slowlog-log-slower-than", "x", "argument couldn't be parsed into an integer"},
+           {"slowlog-max-len", "-1", "argument must be between 0 and 1000000 inclusive"},
+           {"latency-monitor-threshold", "1.5", "argument couldn't be parsed into an integer"},
+           {"latency-monitor-threshold", "-1", "argument must be between 0 and 3600000 inclusive"},
+           {"latency-tracking", "maybe", "argument must be 'yes' or 'no'"},
+           {"latency-tracking-info-percentiles", "50 x",
+            "Invalid latency-tracking-info-percentiles parameters"},
+           {"latency-tracking-info-percentiles", "101",
+            "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"},
+           {"enable-debug-command", "yes", "can't set immutable config"}}) {
+    EXPECT_EQ(set(refused.name, refused.value),
+              std::string("CONFIG SET failed (possibly related to argument '") + refused.name +
+                  "') - " + refused.why);
+  }
+}
+
 TEST(ConfigGet, KnowsRedisNamesAndOwnNames) {
   Config config = DefaultConfig();
   config.memory.max_memory_bytes = 104857600;
