@@ -17,23 +17,22 @@ struct Section {
   std::string_view name;
   std::string_view heading;
   bool in_default;
-  bool in_all;
 };
 // In the order of Redis 7.0.
 constexpr Section kSections[] = {
-    {"server", "# Server", true, true},
-    {"clients", "# Clients", true, true},
-    {"memory", "# Memory", true, true},
-    {"persistence", "# Persistence", true, true},
-    {"stats", "# Stats", true, true},
-    {"replication", "# Replication", true, true},
-    {"cpu", "# CPU", true, true},
-    {"modules", "# Modules", true, false},
-    {"commandstats", "# Commandstats", false, true},
-    {"errorstats", "# Errorstats", true, true},
-    {"latencystats", "# Latencystats", false, true},
-    {"cluster", "# Cluster", true, true},
-    {"keyspace", "# Keyspace", true, true},
+    {"server", "# Server", true},
+    {"clients", "# Clients", true},
+    {"memory", "# Memory", true},
+    {"persistence", "# Persistence", true},
+    {"stats", "# Stats", true},
+    {"replication", "# Replication", true},
+    {"cpu", "# CPU", true},
+    {"modules", "# Modules", true},
+    {"commandstats", "# Commandstats", false},
+    {"errorstats", "# Errorstats", true},
+    {"latencystats", "# Latencystats", false},
+    {"cluster", "# Cluster", true},
+    {"keyspace", "# Keyspace", true},
 };
 
 bool IsWanted(const Section& section, std::span<const std::string_view> words) {
@@ -42,7 +41,7 @@ bool IsWanted(const Section& section, std::span<const std::string_view> words) {
   }
   return std::any_of(words.begin(), words.end(), [&section](std::string_view word) {
     return EqualsIgnoreCase(word, section.name) || EqualsIgnoreCase(word, "everything") ||
-           (EqualsIgnoreCase(word, "all") && section.in_all) ||
+           EqualsIgnoreCase(word, "all") ||
            (EqualsIgnoreCase(word, "default") && section.in_default);
   });
 }

@@ -41,6 +41,7 @@ class NodeApi {
     std::string state;    // connecting, full_sync, catch_up, streaming
     uint64_t offset = 0;  // sum over shards of the received watermark
     uint64_t lag_records = 0;
+    int64_t silent_us = 0;  // since it was last heard
     bool member = false;
   };
   struct RoleFacts {

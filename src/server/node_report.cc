@@ -102,6 +102,7 @@ command::NodeApi::RoleFacts Node::RoleNow() {
                               .state = std::string(replication::StreamStateName(replica.state)),
                               .offset = offset,
                               .lag_records = replica.lag_records,
+                              .silent_us = core_->now_us() - replica.last_heard_us,
                               .member = replica.member});
   }
   return facts;
@@ -150,17 +151,17 @@ std::string Node::InfoReplication() {
   std::string lines;
   if (role.role == Role::kReplica) {
     const bool up = role.link_state == "connected";
+    const auto silent_s = static_cast<uint64_t>(
+        std::max<int64_t>(core_->now_us() - now.follow.last_heard_us, 0) / 1'000'000);
     lines = Line("role", "slave") + Line("master_host", role.primary_host) +
             Line("master_port", uint64_t{role.primary_port}) +
             Line("master_link_status", up ? "up" : "down") +
-            Line("master_last_io_seconds_ago", "0") +
+            Line("master_last_io_seconds_ago", up ? std::to_string(silent_s) : "-1") +
             Line("master_sync_in_progress",
                  now.follow.state == replication::StreamState::kFullSync ? "1" : "0") +
             Line("slave_read_repl_offset", role.offset) + Line("slave_repl_offset", role.offset);
     if (!up) {
-      const int64_t down_us = core_->now_us() - now.follow.last_heard_us;
-      lines += Line("master_link_down_since_seconds",
-                    static_cast<uint64_t>(std::max<int64_t>(down_us, 0) / 1'000'000));
+      lines += Line("master_link_down_since_seconds", silent_s);
     }
     lines += Line("slave_priority", "100") + Line("slave_read_only", "1") +
              Line("replica_announced", "1");
@@ -170,10 +171,10 @@ std::string Node::InfoReplication() {
   lines += Line("connected_slaves", uint64_t{role.replicas.size()});
   uint64_t index = 0;
   for (const ReplicaFacts& replica : role.replicas) {
-    lines += absl::StrFormat("slave%d:ip=%s,port=%d,state=%s,offset=%d,lag=0,member=%s\r\n",
-                             index++, replica.host, replica.port,
-                             replica.state == "streaming" ? "online" : replica.state,
-                             replica.offset, replica.member ? "yes" : "no");
+    lines += absl::StrFormat(
+        "slave%d:ip=%s,port=%d,state=%s,offset=%d,lag=%d,member=%s\r\n", index++, replica.host,
+        replica.port, replica.state == "streaming" ? "online" : replica.state, replica.offset,
+        replica.silent_us / 1'000'000, replica.member ? "yes" : "no");
   }
   return lines + Line("master_failover_state", "no-failover") +
          Line("master_replid", Hex40(core_->identity->meta().data_set)) +
