@@ -12,7 +12,8 @@ build_packages=(
   libxxhash-dev liblz4-dev nlohmann-json3-dev libssl-dev libhiredis-dev libgtest-dev libgmock-dev redis-tools)
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 systemd python3-pytest curl
-  git redis-server)
+  git redis-server
+  nodejs python3-redis php-cli php-redis ruby-redis libredis-perl)
 
 packages=("${build_packages[@]}")
 if [ "$what" = test ]; then

@@ -1,7 +1,6 @@
-"""The front port of a real node: depth, odd and extreme arguments, and the usual clients unmodified."""
+"""The front port of a real node: depth, odd and extreme arguments. Clients unmodified: clients/."""
 
 import hashlib
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from cluster import BIN, Node, Resp, free_ports  # noqa: E402
+from cluster import Node, Resp, free_ports  # noqa: E402
 
 SMALL = ["memory.max_memory=512MiB", "memory.pool_size=16MiB", "log.segment_size=16MiB",
          "log.sync=interval"]
@@ -35,14 +34,6 @@ def make_client(node):
     client.must("FLUSHALL")
     yield client
     client.close()
-
-
-def run(*words, stdin=b"", timeout=300):
-    result = subprocess.run([str(word) for word in words], input=stdin, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, timeout=timeout, check=False)
-    output = result.stdout.decode(errors="replace")
-    assert result.returncode == 0, output
-    return output
 
 
 def info(client, section):
@@ -147,33 +138,6 @@ def test_values_to_512_mib(tmp_path):
         assert client.must("STRLEN", "big") in (512 << 20, 0)
     finally:
         node.stop()
-
-
-def test_redis_cli(node, client):
-    cli = ["/usr/bin/redis-cli", "-p", node.port]
-    assert run(*cli, "SET", "a", "1") == "OK\n"
-    assert run(*cli, "-3", "GET", "none") == "\n"
-    assert run(*cli, stdin=b"MULTI\nINCR a\nEXEC\nGET a\n") == "OK\nQUEUED\n2\n2\n"
-    load = b"".join(Resp.encode("SET", f"pipe:{i}", i) for i in range(50_000))
-    assert "errors: 0, replies: 50000" in run(*cli, "--pipe", stdin=load)
-    assert client.must("DBSIZE") == 50_001
-    assert len(run(*cli, "--scan", "--pattern", "pipe:*").split()) == 50_000
-    assert "50001" in run(*cli, "--bigkeys").replace(",", "")
-    assert "redis_version:7.2.0" in run(*cli, "INFO", "server")
-    assert run(*cli, "COMMAND", "DOCS", "get").startswith("get\n")
-
-
-def test_redis_benchmark(node):
-    output = run("/usr/bin/redis-benchmark", "-p", node.port, "-n", 20_000, "-P", 16, "-c", 20, "-q",
-                 "-t", "ping,set,get,incr,mset")
-    for name in ("PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "MSET (10 keys)"):
-        assert f"{name}: " in output and "requests per second" in output, output
-    assert "rror" not in output and "WARN" not in output, output
-
-
-def test_hiredis_program(node, client):
-    assert run(BIN / "hiredis_client", node.port).strip() == "ok"
-    assert client.must("GET", "hiredis:counter") == b"100000"
 
 
 def test_more_threads_than_shards(tmp_path):

@@ -75,9 +75,13 @@ void Transaction(redisContext* context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Must(argc == 2, "usage: hiredis_client PORT");
+  Must(argc == 3, "usage: hiredis_client PORT PASSWORD");
   redisContext* context = redisConnect("127.0.0.1", std::atoi(argv[1]));
   Must(context != nullptr && context->err == 0, "connect");
+  if (argv[2][0] != '\0') {
+    Must(redisAppendCommand(context, "AUTH %s", argv[2]) == REDIS_OK, "append AUTH");
+    Must(Next(context)->type == REDIS_REPLY_STATUS, "AUTH");
+  }
   Deep(context);
   Binary(context);
   Transaction(context);
