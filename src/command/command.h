@@ -106,6 +106,9 @@ struct CommandSpec {
   PlanHandler plan_handler = nullptr;  // may be null: all shards
   // Reach::kAtomic only.
   const AtomicSpec* atomic = nullptr;
+  // Reach::kKey: bytes that a value may get beside those of the words; null: of a number.
+  uint64_t (*added_bytes)(std::span<const std::string_view> args) = nullptr;
+  bool writes_in_place = false;  // it changes a part of a value, the rest stays
 };
 
 // Where the last key stands among so many words.
@@ -121,6 +124,7 @@ std::span<const CommandSpec>
 TransactionCommands();  // MULTI, EXEC, WATCH, ... (transaction_commands.cc)
 std::span<const CommandSpec> MultiKeyCommands();  // MGET, MSET, MSETNX (multi_key.cc)
 std::span<const CommandSpec> MoveCommands();      // RENAME, RENAMENX, COPY (keys_move.cc)
+std::span<const CommandSpec> LcsCommands();       // LCS (lcs_command.cc)
 
 // The table, sorted by name. One file per family registers its entries (command/table.cc lists
 // them).

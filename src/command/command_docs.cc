@@ -108,6 +108,8 @@ constexpr CommandDoc kDocs[] = {
      "O(1)", "", "", "nondeterministic_output"},
     {"latency", "2.8.13", "server", "A container for latency diagnostics commands",
      "Depends on subcommand.", "", "", ""},
+    {"lcs", "7.0.0", "string", "Find longest common substring",
+     "O(N*M) where N and M are the lengths of s1 and s2, respectively", "RO access", "", ""},
     {"memory", "4.0.0", "server", "A container for memory diagnostics commands",
      "Depends on subcommand.", "", "", ""},
     {"mget", "1.0.0", "string", "Get the values of all the given keys",

@@ -1,5 +1,6 @@
 // Commands of several keys that are one: MGET MSET MSETNX (multi_key.cc), RENAME RENAMENX COPY
-// (keys_move.cc), as phases of steps on their shards; a Transaction runs them.
+// (keys_move.cc), BITOP (bitop.cc), LCS (lcs_command.cc), as phases of steps on their shards; a
+// Transaction runs them.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,9 @@ struct AtomicSpec {
   OpResult (*step)(AtomicStep& step);
   // Writes the reply from the parts.
   void (*finish)(TransactionCommand& command, Reply* reply, resp::Writer& out);
+  // Before finish, once the shards are given back: long work on what the steps captured, a slice a
+  // tick. False: call again in the next one. May be null.
+  bool (*compute)(TransactionCommand& command) = nullptr;
 };
 
 constexpr CommandSpec AtomicCommand(const char* name, int arity, uint32_t flags, int last_key,

@@ -31,4 +31,18 @@ struct Reply {
   void AppendChain(store::ChainRef chain);
 };
 
+// Where the reply stood before more was written to it: Undo() takes back what came after.
+struct ReplyMark {
+  explicit ReplyMark(Reply* target)
+      : reply(target), bytes(target->bytes.size()), externals(target->externals.size()) {
+  }
+  void Undo() const {
+    reply->bytes.resize(bytes);
+    reply->externals.resize(externals);
+  }
+  Reply* reply;
+  size_t bytes;
+  size_t externals;
+};
+
 }  // namespace kvstored::command

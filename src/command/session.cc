@@ -72,16 +72,16 @@ Reply* Session::Target() {
   return &group_->reply;
 }
 
-Session::Mark Session::BeginReply() {
+ReplyMark Session::BeginReply() {
   Reply* reply = Target();
   out_ = resp::Writer(&reply->bytes, protocol_);
-  return Mark(reply);
+  return ReplyMark(reply);
 }
 
 // False: the client does not want this reply (CLIENT REPLY), it was taken back.
-bool Session::EndReply(const Mark& mark) {
+bool Session::EndReply(const ReplyMark& mark) {
   if (reply_mode_ == ReplyMode::kOff || reply_mode_ == ReplyMode::kSkip) {
-    mark.Restore();
+    mark.Undo();
     return false;
   }
   if (mark.reply->bytes.size() > mark.bytes && mark.reply->bytes[mark.bytes] == '-') {
@@ -96,7 +96,7 @@ bool Session::EndReply(const Mark& mark) {
 }
 
 void Session::Error(std::string_view text) {
-  const Mark mark = BeginReply();
+  const ReplyMark mark = BeginReply();
   out_.Error(text);
   EndReply(mark);
 }
@@ -109,7 +109,7 @@ void Session::OpenGroup() {
 
 // Ends the reply of a command that ran on local shards and depends on what touched them
 // (NoteDependency): not committed yet, it moves out of the output into the group.
-void Session::EndGatedReply(const Mark& mark) {
+void Session::EndGatedReply(const ReplyMark& mark) {
   if (!EndReply(mark)) {
     ForgetDependencies();
   } else if (!front_->scratch().touched.empty() && group_ == nullptr) {

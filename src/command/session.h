@@ -227,21 +227,6 @@ class Session : public net::ConnHandler {
  private:
   friend class Transaction;
   enum class RunResult : uint8_t { kDone, kBlocked };
-  // A reply under construction: where it goes, and where that stood before.
-  struct Mark {
-    explicit Mark(Reply* target)
-        : reply(target), bytes(target->bytes.size()), externals(target->externals.size()) {
-    }
-    // Takes back what was written since.
-    void Restore() const {
-      reply->bytes.resize(bytes);
-      reply->externals.resize(externals);
-    }
-    Reply* reply;
-    size_t bytes;
-    size_t externals;
-  };
-
   struct WaitCounts {
     int64_t local = 0;
     int64_t replicas = 0;
@@ -261,9 +246,9 @@ class Session : public net::ConnHandler {
 
   // session.cc
   Reply* Target();
-  Mark BeginReply();
-  bool EndReply(const Mark& mark);
-  void EndGatedReply(const Mark& mark);
+  ReplyMark BeginReply();
+  bool EndReply(const ReplyMark& mark);
+  void EndGatedReply(const ReplyMark& mark);
   void ForgetDependencies();
   void Error(std::string_view text);
   void OpenGroup();

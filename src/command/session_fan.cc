@@ -252,7 +252,7 @@ Session::RunResult Session::RunShards(const CommandSpec* spec,
     }
   }
   if (spec->plan_handler != nullptr) {
-    const Mark mark = BeginReply();
+    const ReplyMark mark = BeginReply();
     if (!spec->plan_handler(*this, args, shard_count, &only_shard)) {
       EndReply(mark);
       return RunResult::kDone;

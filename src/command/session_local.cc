@@ -77,7 +77,7 @@ bool Session::TryRunMget(std::span<const std::string_view> args) {
     const ShardId shard = base::ShardOf(key.digest, front_->thread().shard_count());
     front_->thread().shard(shard)->store()->Prefetch(key.digest);
   }
-  const Mark mark = BeginReply();
+  const ReplyMark mark = BeginReply();
   out_.Array(args.size() - 1);
   for (const Key& key : scratch.keys) {
     shard::Shard* shard =
@@ -110,7 +110,7 @@ bool Session::TryRunMset(std::span<const std::string_view> args) {
   if (result == OpResult::kWait) {
     return false;
   }
-  const Mark mark = BeginReply();
+  const ReplyMark mark = BeginReply();
   if (result != OpResult::kOk) {
     WriteOutcome(out_, result);
     EndReply(mark);

@@ -194,7 +194,7 @@ void Session::Queue(const CommandSpec* spec, std::span<const std::string_view> a
       multi_->flags &= ~kFlagLoading;
     }
   }
-  const Mark mark = BeginReply();
+  const ReplyMark mark = BeginReply();
   out_.Simple("QUEUED");
   EndReply(mark);
 }
@@ -209,7 +209,7 @@ Session::RunResult Session::RunSession(const CommandSpec* spec,
   if ((waits && !queue_.empty()) || (ForgetsWatches(*spec) && remote_out_ > 0)) {
     return Drain();
   }
-  const Mark mark = BeginReply();
+  const ReplyMark mark = BeginReply();
   deferred_ = false;
   spec->session_handler(*this, args);
   if (!std::exchange(deferred_, false)) {
@@ -225,7 +225,7 @@ Session::RunResult Session::RunKey(const CommandSpec* spec, std::span<const std:
   if (local) {
     shard::Shard* shard = front_->thread().shard(shard_id);
     OpResult result = OpResult::kWait;
-    const Mark mark = BeginReply();
+    const ReplyMark mark = BeginReply();
     if (!shard->IsHeldByOther(0)) {
       shard->BeginCommand();
       ShardCall call{.shard = shard,

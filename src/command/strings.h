@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "command/command.h"
@@ -28,6 +29,10 @@ OpResult HandleIncr(ShardCall& call);  // and DECR
 OpResult HandleIncrBy(ShardCall& call);
 OpResult HandleDecrBy(ShardCall& call);
 OpResult HandleIncrByFloat(ShardCall& call);
+// CommandSpec::added_bytes: what SETRANGE fills up before its bytes (nothing where it will refuse),
+// the digits of INCRBYFLOAT.
+uint64_t SetRangeBytes(std::span<const std::string_view> args);
+uint64_t IncrByFloatBytes(std::span<const std::string_view> args);
 // Overwrites a part of the present item (null: makes one); a gap before `offset` is filled with
 // zeros, the expiry stays. kOk: written, without a reply.
 OpResult WriteBytesAt(ShardCall& call, const store::Item* item, uint64_t offset,

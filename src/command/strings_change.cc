@@ -141,6 +141,19 @@ OpResult HandleSetRange(ShardCall& call) {
   return WriteAndReply(call, item, /*append=*/false, static_cast<uint64_t>(offset), bytes);
 }
 
+uint64_t SetRangeBytes(std::span<const std::string_view> args) {
+  int64_t offset = 0;
+  if (args.size() < 4 || args[3].empty() || !ParseInt64(args[2], &offset) || offset < 0 ||
+      TooLong(static_cast<uint64_t>(offset), args[3].size())) {
+    return 0;
+  }
+  return static_cast<uint64_t>(offset);
+}
+
+uint64_t IncrByFloatBytes(std::span<const std::string_view> /*args*/) {
+  return 5200;  // 4,933 digits before the point, 17 behind it
+}
+
 OpResult HandleIncr(ShardCall& call) {
   const bool decrement = call.args[0][0] == 'd' || call.args[0][0] == 'D';
   return AddToCounter(call, decrement ? -1 : 1);

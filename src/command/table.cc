@@ -28,6 +28,15 @@ constexpr uint32_t kNode = kFlagAdmin | kFlagNoScript;
 constexpr CommandSpec OneKey(const char* name, int arity, uint32_t flags, ShardHandler handler) {
   return {name, arity, flags, 1, 1, 1, Reach::kKey, handler, nullptr};
 }
+using AddedBytes = uint64_t (*)(std::span<const std::string_view> args);
+constexpr CommandSpec Adds(CommandSpec spec, AddedBytes added_bytes) {
+  spec.added_bytes = added_bytes;
+  return spec;
+}
+constexpr CommandSpec InPlace(CommandSpec spec, AddedBytes added_bytes = nullptr) {
+  spec.writes_in_place = true;
+  return Adds(spec, added_bytes);
+}
 constexpr CommandSpec ManyKeys(const char* name, uint32_t flags, ShardHandler handler) {
   return {name, -2, flags, 1, -1, 1, Reach::kFanSum, handler, nullptr};
 }
@@ -54,24 +63,24 @@ constexpr CommandSpec kStringCommands[] = {
     OneKey("getset", 3, kGrowFast, &HandleGetSet),
     OneKey("getdel", 2, kWriteFast, &HandleGetDel),
     OneKey("getex", -2, kWriteFast, &HandleGetEx),
-    OneKey("append", 3, kGrowFast, &HandleAppend),
+    InPlace(OneKey("append", 3, kGrowFast, &HandleAppend)),
     OneKey("strlen", 2, kReadFast, &HandleStrlen),
     OneKey("getrange", 4, kRead, &HandleGetRange),
     OneKey("substr", 4, kRead, &HandleGetRange),
-    OneKey("setrange", 4, kGrow, &HandleSetRange),
+    InPlace(OneKey("setrange", 4, kGrow, &HandleSetRange), &SetRangeBytes),
     OneKey("incr", 2, kGrowFast, &HandleIncr),
     OneKey("decr", 2, kGrowFast, &HandleIncr),
     OneKey("incrby", 3, kGrowFast, &HandleIncrBy),
     OneKey("decrby", 3, kGrowFast, &HandleDecrBy),
-    OneKey("incrbyfloat", 3, kGrowFast, &HandleIncrByFloat),
+    Adds(OneKey("incrbyfloat", 3, kGrowFast, &HandleIncrByFloat), &IncrByFloatBytes),
 };
 
 constexpr CommandSpec kBitCommands[] = {
     OneKey("getbit", 3, kReadFast, &HandleGetBit),
-    OneKey("setbit", 4, kGrow, &HandleSetBit),
+    InPlace(OneKey("setbit", 4, kGrow, &HandleSetBit), &SetBitBytes),
     OneKey("bitcount", -2, kRead, &HandleBitCount),
     OneKey("bitpos", -3, kRead, &HandleBitPos),
-    OneKey("bitfield", -2, kGrow, &HandleBitField),
+    InPlace(OneKey("bitfield", -2, kGrow, &HandleBitField), &BitFieldBytes),
     OneKey("bitfield_ro", -2, kReadFast, &HandleBitField),
 };
 
@@ -158,7 +167,7 @@ Table MakeTable() {
        {std::span<const CommandSpec>(kStringCommands), std::span<const CommandSpec>(kBitCommands),
         std::span<const CommandSpec>(kKeyCommands), std::span<const CommandSpec>(kServerCommands),
         ConnectionCommands(), TransactionCommands(), MultiKeyCommands(), MoveCommands(),
-        BitOpCommands()}) {
+        BitOpCommands(), LcsCommands()}) {
     table.specs.insert(table.specs.end(), family.begin(), family.end());
   }
   std::sort(table.specs.begin(), table.specs.end(), [](const CommandSpec& a, const CommandSpec& b) {

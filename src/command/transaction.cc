@@ -119,6 +119,26 @@ void Transaction::Close() {
   BeginAll(Stage::kClose, threads_.size());
 }
 
+// Nothing is held any more: whatever is long, only the replies of this connection wait for it.
+void Transaction::Compute() {
+  for (; compute_at_ < commands_.size() && !session_->is_closed(); ++compute_at_) {
+    TransactionCommand& command = *commands_[compute_at_];
+    const AtomicSpec* atomic = command.spec->atomic;
+    if (atomic != nullptr && atomic->compute != nullptr && !command.parts.empty() &&
+        !atomic->compute(command)) {
+      compute_task_.transaction = this;
+      compute_task_.run = &ComputeMore;
+      session_->front().thread().Post(session_->front().index(), &compute_task_);
+      return;
+    }
+  }
+  Finish();
+}
+
+void Transaction::ComputeMore(base::Task* task) {
+  static_cast<ComputeTask*>(task)->transaction->Compute();
+}
+
 void Transaction::StageDone(base::Task* task) {
   auto* part = static_cast<ThreadPart*>(task);
   part->transaction->OnStageDone(part);
@@ -160,7 +180,7 @@ void Transaction::OnStageDone(ThreadPart* part) {
       }
       return;
     case Stage::kClose:
-      Finish();
+      Compute();
       return;
     case Stage::kRelease:
       AfterRelease();
@@ -264,20 +284,20 @@ void Transaction::WriteReplies() {
   }
   // As in Redis, CLIENT REPLY counts from where it stands in EXEC, so that an array may lack its
   // end. The session has waited for this reply: its mode is the one that EXEC began with.
-  const auto drop_unwanted = [this](const Session::Mark& mark) {
+  const auto drop_unwanted = [this](const ReplyMark& mark) {
     if (changes_session_ && session_->reply_mode_ == ReplyMode::kOff) {
-      mark.Restore();
+      mark.Undo();
     }
   };
   if (shape_ == Shape::kExec) {
-    const Session::Mark mark(&op_->reply);
+    const ReplyMark mark(&op_->reply);
     writer.Array(commands_.size());
     drop_unwanted(mark);
   }
   Clock* clock = session_->front().set().options().clock;
   session_->SetInExec(true);
   for (const auto& command : commands_) {
-    const Session::Mark mark(&op_->reply);
+    const ReplyMark mark(&op_->reply);
     const int64_t began_us = clock->MonotonicUs();
     WriteCommand(command.get());
     NoteCommand(*command, mark.bytes, clock->MonotonicUs() - began_us);

@@ -145,6 +145,8 @@ class Transaction {
   void HoldNext();
   void RunPhase();
   void Close();
+  void Compute();
+  static void ComputeMore(base::Task* task);
   void OnStageDone(ThreadPart* part);
   void LetSessionGoOn();
   void AfterHold(ThreadPart* part);
@@ -191,6 +193,12 @@ class Transaction {
   int64_t elapsed_us_ = 0;  // of all commands
   bool watch_failed_ = false;
   OpResult outcome_ = OpResult::kOk;
+  // The slices of AtomicSpec::compute.
+  struct ComputeTask : base::Task {
+    Transaction* transaction = nullptr;
+  };
+  ComputeTask compute_task_;
+  size_t compute_at_ = 0;  // index of the command that computes
   std::vector<record::TxnPart> closing_;
   std::shared_ptr<shard::TxnCommit> commit_;
 };

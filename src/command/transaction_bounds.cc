@@ -3,9 +3,6 @@
 #include <span>
 #include <string_view>
 
-#include "command/bit_commands.h"
-#include "command/numbers.h"
-#include "command/strings.h"
 #include "command/transaction.h"
 #include "command/write_effects.h"
 #include "kvstored/limits.h"
@@ -13,34 +10,10 @@
 namespace kvstored::command {
 namespace {
 
-// A number that a command makes of its words; INCRBYFLOAT's may have 5,000 digits.
-uint64_t NumberBytesMax(const CommandSpec& spec) {
-  return spec.shard_handler == &HandleIncrByFloat ? 5200 : 64;
-}
-
-// Does it change a part of a value?
-bool WritesInPlace(const CommandSpec& spec) {
-  return spec.shard_handler == &HandleAppend || spec.shard_handler == &HandleSetRange ||
-         spec.shard_handler == &HandleSetBit || spec.shard_handler == &HandleBitField;
-}
-
-// What SETRANGE fills up before its bytes, SETBIT and BITFIELD up to their bits; nothing where they
-// will refuse.
-uint64_t GapBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
-  if (spec.shard_handler == &HandleSetBit) {
-    return SetBitBytes(args);
-  }
-  if (spec.shard_handler == &HandleBitField) {
-    return BitFieldBytes(args);
-  }
-  int64_t offset = 0;
-  if (spec.shard_handler != &HandleSetRange || args.size() < 4 || args[3].empty() ||
-      !ParseInt64(args[2], &offset) || offset < 0) {
-    return 0;
-  }
-  const auto gap_bytes = static_cast<uint64_t>(offset);
-  return gap_bytes <= kValueBytesMax && args[3].size() <= kValueBytesMax - gap_bytes ? gap_bytes
-                                                                                     : 0;
+// What a value may get that is in no word of the command: its own number at least.
+uint64_t AddedBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
+  constexpr uint64_t kNumberBytesMax = 64;
+  return kNumberBytesMax + (spec.added_bytes != nullptr ? spec.added_bytes(args) : 0);
 }
 
 }  // namespace
@@ -63,7 +36,7 @@ void PlanKeyCommand(TransactionCommand* command) {
     }
     // A key's command writes one record, or two where a value replaces an expired item.
     part.record_count = 2 * static_cast<uint32_t>(part.keys.size());
-    uint64_t bytes = NumberBytesMax(spec) * part.keys.size() + GapBytes(spec, args);
+    uint64_t bytes = AddedBytes(spec, args) * part.keys.size();
     for (const std::string_view& arg : part.args) {
       bytes += arg.size();
     }
@@ -72,7 +45,7 @@ void PlanKeyCommand(TransactionCommand* command) {
                             : bytes;
     part.memory_bytes = (spec.flags & kFlagDenyOom) != 0 ? bytes : 0;
     // Too much for a delta: the whole value is written anew, with what was there.
-    part.moves_value = NeedsRun(bytes) && WritesInPlace(spec);
+    part.moves_value = NeedsRun(bytes) && spec.writes_in_place;
   }
 }
 
@@ -84,7 +57,7 @@ void TransactionBounds::AddCommand(const TransactionCommand& command) {
   for (const std::string_view& arg : args) {
     added_bytes_ += arg.size();
   }
-  added_bytes_ += NumberBytesMax(*command.spec) + GapBytes(*command.spec, args);
+  added_bytes_ += AddedBytes(*command.spec, args);
 }
 
 void TransactionBounds::AddPart(const TransactionCommand& command, const CommandPart& part,

@@ -20,23 +20,6 @@ inline constexpr std::string_view kErrTooLong =
 // Writes "ERR invalid expire time in '<command>' command".
 void WriteExpireTimeError(ShardCall& call);
 
-// Where the reply stood before a handler wrote to it: Undo() takes back what came after.
-class ReplyMark {
- public:
-  explicit ReplyMark(Reply* reply)
-      : reply_(reply), bytes_(reply->bytes.size()), externals_(reply->externals.size()) {
-  }
-  void Undo() {
-    reply_->bytes.resize(bytes_);
-    reply_->externals.resize(externals_);
-  }
-
- private:
-  Reply* reply_;
-  size_t bytes_;
-  size_t externals_;
-};
-
 // Does the value travel as a run of parts (P4)?
 inline bool NeedsRun(uint64_t value_bytes) {
   return value_bytes > kPartBytesMax;

@@ -10,6 +10,11 @@
 
 namespace kvstored::shard {
 
+// What a command keeps from one run to the next beside its value's bytes.
+struct Progress {
+  virtual ~Progress() = default;
+};
+
 // A value on its way into the log as a run of parts (P4): it lies whole in its slabs, its parts are
 // emitted as the uncommitted window lets them, and only SetRun gives it an effect.
 struct Run {
@@ -21,6 +26,7 @@ struct Run {
   std::shared_ptr<const Seq> open;
   // The command's own: seq of the item that the value was made from (APPEND, SETRANGE).
   Seq base_seq = 0;
+  std::unique_ptr<Progress> progress;
 };
 
 }  // namespace kvstored::shard

@@ -47,6 +47,9 @@ FIELD_OFFSETS = [b"0", b"1", b"#1", b"#0", b"3", b"#3", b"64", b"63", b"100", b"
                  b"4294967296", b"#9223372036854775807"]
 
 
+LCS_TEXTS = [b"ohmytext", b"mynewtext", b"abcabcabd", b"bdcaba", b"x" * 300, b"xyxyyxxyxyyx" * 20, b"aaaaaaaaab", b"baaaaaaaa"]
+
+
 class Generator:
     def __init__(self, seed, past_sets=True, large=True):
         self.random = random.Random(seed)
@@ -168,6 +171,16 @@ class Generator:
         ]
         return self.random.choice(choices)()
 
+    def lcs_command(self):
+        if self.chance(0.4):
+            return [b"SET", self.key(), self.pick(LCS_TEXTS)]
+        args = [b"LCS", self.key(), self.key()]
+        for _ in range(self.random.choice([0, 1, 1, 2, 3])):
+            args += self.random.choice([[self.word("idx")], [self.word("idx")], [self.word("len")], [self.word("withmatchlen")],
+                                        [self.word("minmatchlen"), self.pick([b"0", b"1", b"2", b"3", b"-1"], INTEGERS, NOT_INTEGERS)],
+                                        [self.pick([b"minmatchlen", b"foo", b"", b"len\x00"])]])
+        return args
+
     def bit_field(self):
         args = [self.pick([b"BITFIELD", b"BITFIELD", b"BITFIELD", b"bitfield_ro"]), self.key()]
         for _ in range(self.random.choice([0, 1, 1, 2, 3, 5])):
@@ -217,6 +230,7 @@ class Generator:
             lambda: [b"KEYS", self.pick(PATTERNS)],
             lambda: [b"SCANALL", self.pick(PATTERNS), self.pick([b"1", b"3", b"1000"])],
             self.scan_error,
+            self.lcs_command, self.lcs_command,
             lambda: [b"DBSIZE"],
             lambda: [b"RANDOMKEY"],
             lambda: [self.pick([b"RENAME", b"RENAMENX"]), self.key(), self.key()],
