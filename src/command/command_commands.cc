@@ -25,8 +25,8 @@ constexpr FlagName kFlagNames[] = {
 };
 
 // Commands that Redis counts as dangerous or of administration though their flags do not say so.
-constexpr std::string_view kDangerous[] = {"keys",     "flushall", "flushdb",
-                                           "lastsave", "role",     "info"};
+constexpr std::string_view kDangerous[] = {"keys", "flushall", "flushdb", "lastsave",
+                                           "role", "info",     "restore"};
 constexpr std::string_view kAdmin[] = {"lastsave", "role"};
 
 template <size_t kCount>

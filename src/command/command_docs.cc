@@ -56,6 +56,12 @@ constexpr CommandDoc kDocs[] = {
      "RM delete", "", "request_policy:multi_shard response_policy:agg_sum"},
     {"discard", "2.0.0", "transactions", "Discard all commands issued after MULTI",
      "O(N), when N is the number of queued commands", "", "", ""},
+    {"dump", "2.6.0", "generic",
+     "Return a serialized version of the value stored at the specified key.",
+     "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis "
+     "objects composing the value and M their average size. For small string values the time "
+     "complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
+     "RO access", "", "nondeterministic_output"},
     {"echo", "1.0.0", "connection", "Echo the given string", "O(1)", "", "", ""},
     {"exec", "1.2.0", "transactions", "Execute all commands issued after MULTI",
      "Depends on commands in the transaction", "", "", ""},
@@ -155,6 +161,16 @@ constexpr CommandDoc kDocs[] = {
     {"replicaof", "5.0.0", "server",
      "Make the server a replica of another instance, or promote it as master.", "O(1)", "", "", ""},
     {"reset", "6.2.0", "connection", "Reset the connection", "O(1)", "", "", ""},
+    {"restore", "2.6.0", "generic",
+     "Create a key using the provided serialized value, previously obtained using DUMP.",
+     "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where "
+     "N "
+     "is the number of Redis objects composing the value and M their average size. For small "
+     "string "
+     "values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for "
+     "sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets "
+     "is O(log(N)).",
+     "OW update", "", ""},
     {"role", "2.8.12", "server", "Return the role of the instance in the context of replication",
      "O(1)", "", "", ""},
     {"save", "1.0.0", "server", "Synchronously save the dataset to disk",

@@ -14,6 +14,11 @@ OpResult HandlePersist(ShardCall& call);
 OpResult HandleType(ShardCall& call);
 OpResult HandleObject(ShardCall& call);
 OpResult HandleMemory(ShardCall& call);
+// keys_dump.cc (Reach::kKey)
+OpResult HandleDump(ShardCall& call);
+OpResult HandleRestore(ShardCall& call);
+// How long RESTORE makes a value of a compressed payload.
+uint64_t RestoreBytes(std::span<const std::string_view> args);
 // keys_basic.cc (Reach::kFanSum)
 OpResult HandleDel(ShardCall& call);     // and UNLINK
 OpResult HandleExists(ShardCall& call);  // and TOUCH

@@ -99,6 +99,8 @@ constexpr CommandSpec kKeyCommands[] = {
     OneKey("expiretime", 2, kReadFast, &HandleTtl),
     OneKey("pexpiretime", 2, kReadFast, &HandleTtl),
     OneKey("persist", 2, kWriteFast, &HandlePersist),
+    OneKey("dump", 2, kRead, &HandleDump),
+    Adds(OneKey("restore", -4, kGrow, &HandleRestore), &RestoreBytes),
     SecondKey("object", &HandleObject, &HandleObjectWithoutKey),
     SecondKey("memory", &HandleMemory, &HandleMemoryWithoutKey),
     AllShards("keys", 2, kRead, &PartKeys, &MergeKeys),

@@ -202,6 +202,8 @@ class Shard {
   // Nothing was written: leaves the transaction without a trace.
   void AbandonTxn();
 
+  // A command that is long goes on in the next tick: returns kWait, for it to return.
+  OpResult Yield();
   // Runs the task (on this thread, in a later tick) when a hold ends or space comes free. FIFO.
   void Park(base::Task* task);
   bool HasParked() const {
@@ -329,7 +331,6 @@ class Shard {
   bool ReadLarge(SnapshotCursor* cursor, uint64_t budget_bytes, record::Batch* batch);
   template <typename PieceAt>
   OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);
-  OpResult Yield();
   void NoteRemoval(const Digest& digest, Seq seq);
   void Prefetch(std::span<const record::Record> records) const;
   // `for_each` calls what it is given with op, flags and digest_high of each record of a batch.

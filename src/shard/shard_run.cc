@@ -20,7 +20,6 @@ constexpr uint64_t kCopyBytes = 8 * store::kPieceBytes;
 
 }  // namespace
 
-// The tick goes on, the command with it in the next one.
 OpResult Shard::Yield() {
   parked_may_run_ = true;
   return OpResult::kWait;

@@ -49,6 +49,13 @@ FIELD_OFFSETS = [b"0", b"1", b"#1", b"#0", b"3", b"#3", b"64", b"63", b"100", b"
 
 LCS_TEXTS = [b"ohmytext", b"mynewtext", b"abcabcabd", b"bdcaba", b"x" * 300, b"xyxyyxxyxyyx" * 20, b"aaaaaaaaab", b"baaaaaaaa"]
 
+# DUMPs of redis-server 7.0.15: "abc", 5, thirty-two times "a" (compressed), a list; then damaged ones.
+PAYLOADS = [b"\x00\x03abc\n\x00\xd9\xac0=Ar\xa2\xe2", b"\x00\xc0\x05\n\x00c/_f\x83/\xb3Q",
+            b"\x00\xc3\t \x01aa\xe0\x13\x00\x01aa\n\x00\n\xaa\x0e\xcb\xf5\xef0\xf3"]
+BAD_PAYLOADS = [b"", b"x", b"123456789", b"\x00\x03abd\n\x00\xd9\xac0=Ar\xa2\xe2", b"\n\x00]\x9b\\@\x0f\x7f\xa2\xda",
+                b"\x00\x82\x00\x00\x00\x03abc\n\x00x\xc8V\xc9j\xa1s\x99", b"\x00\xc3\x00\x03\n\x00!\x06\x89o\xba\xf9$B",
+                b"\x00\x03abc\n\x00" + bytes(8)]
+
 
 class Generator:
     def __init__(self, seed, past_sets=True, large=True):
@@ -181,6 +188,20 @@ class Generator:
                                         [self.pick([b"minmatchlen", b"foo", b"", b"len\x00"])]])
         return args
 
+    def dump_command(self):
+        if self.chance(0.3):
+            return [b"DUMP", self.key()]
+        args = [b"RESTORE", self.key(), self.pick([b"0", b"0", b"0", b"100000000"], [b"0"], [b"-1", b"x", b"", b"9223372036854775807"]),
+                self.pick(PAYLOADS, PAYLOADS, PAYLOADS, BAD_PAYLOADS)]
+        for _ in range(self.random.choice([0, 1, 1, 2, 3])):
+            args += self.random.choice([[self.word("replace")], [self.word("replace")],
+                                        [self.word("idletime"), self.pick([b"0", b"5", b"-1"], NOT_INTEGERS)],
+                                        [self.word("freq"), self.pick([b"0", b"255", b"256", b"-1"], NOT_INTEGERS)],
+                                        [self.pick([b"idletime", b"freq", b"foo", b""])]])
+        if self.chance(0.15) and args[2] in (b"0", b"-1", b"x"):
+            args.append(self.word("absttl"))
+        return args
+
     def bit_field(self):
         args = [self.pick([b"BITFIELD", b"BITFIELD", b"BITFIELD", b"bitfield_ro"]), self.key()]
         for _ in range(self.random.choice([0, 1, 1, 2, 3, 5])):
@@ -230,7 +251,7 @@ class Generator:
             lambda: [b"KEYS", self.pick(PATTERNS)],
             lambda: [b"SCANALL", self.pick(PATTERNS), self.pick([b"1", b"3", b"1000"])],
             self.scan_error,
-            self.lcs_command, self.lcs_command,
+            self.lcs_command, self.lcs_command, self.dump_command, self.dump_command,
             lambda: [b"DBSIZE"],
             lambda: [b"RANDOMKEY"],
             lambda: [self.pick([b"RENAME", b"RENAMENX"]), self.key(), self.key()],
@@ -338,7 +359,7 @@ class Generator:
     @staticmethod
     def expires(args):
         """A time made of another value could be past or run out during the test."""
-        return b"EX" in args[0].upper() or any(a.upper() in (b"EX", b"PX", b"EXAT", b"PXAT") for a in args)
+        return b"EX" in args[0].upper() or args[0] == b"RESTORE" or any(a.upper() in (b"EX", b"PX", b"EXAT", b"PXAT") for a in args)
 
     def damaged(self, args):
         """Wrong arity or a wrong argument. Never another database, of which kvstored has one, nor a WAIT
