@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "command/client_command.h"
 #include "command/connection_commands.h"
 #include "command/front_thread.h"
 #include "command/numbers.h"
@@ -12,8 +13,6 @@
 
 namespace kvstored::command {
 namespace {
-
-using ClientArgs = std::span<const std::string_view>;
 
 // Printable, without blanks: a name stands in CLIENT LIST's line.
 bool IsPlain(std::string_view text) {
@@ -264,40 +263,57 @@ void ClientDescribe(Session& session, ClientArgs /*args*/) {
   session.out().Verbatim(session.Describe() + "\n");
 }
 
-void ClientTracking(Session& session, ClientArgs /*args*/) {
-  session.out().Error("ERR client-side caching is not supported by this server");
-}
-
-void ClientGetRedirect(Session& session, ClientArgs /*args*/) {
-  session.out().Integer(-1);
-}
-
 void ClientHelp(Session& session, ClientArgs /*args*/) {
   WriteHelp(session.out(), "CLIENT",
-            {"GETNAME",
-             "    Return the name of the current connection.",
+            {"CACHING (YES|NO)",
+             "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
              "GETREDIR",
              "    Return the client ID we are redirecting to when tracking is enabled.",
+             "GETNAME",
+             "    Return the name of the current connection.",
              "ID",
              "    Return the ID of the current connection.",
              "INFO",
              "    Return information about the current client connection.",
              "KILL <ip:port>",
              "    Kill connection made from <ip:port>.",
-             "KILL <option> <value> [...]",
-             "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID.",
+             "KILL <option> <value> [<option> <value> [...]]",
+             "    Kill connections. Options are:",
+             "    * ADDR (<ip:port>|<unixsocket>:0)",
+             "      Kill connections made from the specified address",
+             "    * LADDR (<ip:port>|<unixsocket>:0)",
+             "      Kill connections made to specified local address",
+             "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+             "      Kill connections by type.",
+             "    * USER <username>",
+             "      Kill connections authenticated by <username>.",
+             "    * SKIPME (YES|NO)",
+             "      Skip killing current connection (default: yes).",
              "LIST [options ...]",
-             "    Return information about client connections.",
-             "NO-EVICT (ON|OFF)",
-             "    Accepted; connections are never evicted.",
-             "NO-TOUCH (ON|OFF)",
-             "    Accepted.",
+             "    Return information about client connections. Options:",
+             "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+             "      Return clients of specified type.",
+             "UNPAUSE",
+             "    Stop the current client pause, resuming traffic.",
+             "PAUSE <timeout> [WRITE|ALL]",
+             "    Suspend all, or just write, clients for <timeout> milliseconds.",
              "REPLY (ON|OFF|SKIP)",
              "    Control the replies sent to the current connection.",
              "SETNAME <name>",
              "    Assign the name <name> to the current connection.",
              "SETINFO <option> <value>",
-             "    Set client meta attr. Options are: LIB-NAME, LIB-VER."});
+             "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
+             "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+             "    Unblock the specified blocked client.",
+             "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+             "         [OPTIN] [OPTOUT] [NOLOOP]",
+             "    Control server assisted client side caching.",
+             "TRACKINGINFO",
+             "    Report tracking status for the current connection.",
+             "NO-EVICT (ON|OFF)",
+             "    Protect current client connection from eviction.",
+             "NO-TOUCH (ON|OFF)",
+             "    Will not touch LRU/LFU stats when this mode is on."});
 }
 
 struct ClientSubcommand {
@@ -318,7 +334,11 @@ constexpr ClientSubcommand kClientSubcommands[] = {
     {"no-evict", &ClientOnOff},
     {"reply", &ClientReplyWord},
     {"tracking", &ClientTracking},
-    {"caching", &ClientTracking},
+    {"trackinginfo", &ClientTrackingInfo},
+    {"caching", &ClientCaching},
+    {"pause", &ClientPause},
+    {"unpause", &ClientUnpause},
+    {"unblock", &ClientUnblock},
     {"getredir", &ClientGetRedirect},
     {"help", &ClientHelp},
 };

@@ -61,6 +61,9 @@ struct FrontSet::Totals {
   uint64_t received_bytes_per_second = 0;
   uint64_t sent_bytes_per_second = 0;
   uint64_t error_replies = 0;
+  uint64_t tracked_keys = 0;
+  uint64_t tracked_readers = 0;
+  uint64_t tracked_prefixes = 0;
   struct OfCommand {
     uint64_t calls = 0;
     uint64_t nanoseconds = 0;
@@ -102,6 +105,26 @@ void FrontSet::CloseAll() {
   }
 }
 
+void FrontSet::Pause(uint64_t now_us, int64_t timeout_ms, bool all) {
+  constexpr int64_t kMicrosecondsPerMs = 1000;
+  shard::NodeGate& gate = *options_.gate;
+  const std::lock_guard<std::mutex> lock(pause_mutex_);
+  int64_t until_us = 0;
+  if (__builtin_mul_overflow(timeout_ms, kMicrosecondsPerMs, &until_us) ||
+      __builtin_add_overflow(until_us, static_cast<int64_t>(now_us), &until_us)) {
+    until_us = 0;  // as in Redis, where the sum overflows into the past
+  }
+  gate.pauses_all.store(all || (gate.IsPaused(now_us) && gate.pauses_all.load()),
+                        std::memory_order_relaxed);
+  gate.paused_until_us.store(std::max(gate.paused_until_us.load(), static_cast<uint64_t>(until_us)),
+                             std::memory_order_release);  // partner: NodeGate::IsPaused
+}
+
+void FrontSet::Unpause() {
+  const std::lock_guard<std::mutex> lock(pause_mutex_);
+  options_.gate->paused_until_us.store(0, std::memory_order_release);
+}
+
 uint64_t FrontSet::connection_count() const {
   uint64_t count = 0;
   for (const auto& front : threads_) {
@@ -128,6 +151,10 @@ FrontSet::Totals FrontSet::Sum() const {
     totals.received_bytes_per_second += figures.received_bytes_per_second.value();
     totals.sent_bytes_per_second += figures.sent_bytes_per_second.value();
     totals.error_replies += figures.error_replies.value();
+    const Tracking& tracking = std::as_const(*front).tracking();
+    totals.tracked_keys += tracking.key_count.value();
+    totals.tracked_readers += tracking.reader_count.value();
+    totals.tracked_prefixes += tracking.prefix_count.value();
     for (size_t i = 0; i < totals.by_command.size(); ++i) {
       totals.by_command[i].calls += figures.commands[i].calls.value();
       totals.by_command[i].nanoseconds += figures.commands[i].nanoseconds.value();
@@ -175,8 +202,9 @@ std::string FrontSet::InfoSection(std::string_view section) const {
   if (section == "clients") {
     return absl::StrFormat(
         "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%u\r\nblocked_clients:%u\r\n"
-        "tracking_clients:0\r\n",
-        now.connections, settings_.clients_max.load(std::memory_order_relaxed), now.blocked);
+        "tracking_clients:%u\r\n",
+        now.connections, settings_.clients_max.load(std::memory_order_relaxed), now.blocked,
+        tracking_.clients.load(std::memory_order_relaxed));
   }
   if (section == "stats") {
     return absl::StrFormat(
@@ -184,12 +212,14 @@ std::string FrontSet::InfoSection(std::string_view section) const {
         "instantaneous_ops_per_sec:%u\r\n"
         "total_net_input_bytes:%u\r\ntotal_net_output_bytes:%u\r\n"
         "instantaneous_input_kbps:%.2f\r\ninstantaneous_output_kbps:%.2f\r\n"
-        "rejected_connections:%u\r\ndropped_connections:%u\r\ntotal_error_replies:%u\r\n",
+        "rejected_connections:%u\r\ndropped_connections:%u\r\ntracking_total_keys:%u\r\n"
+        "tracking_total_items:%u\r\ntracking_total_prefixes:%u\r\ntotal_error_replies:%u\r\n",
         now.accepted - then.accepted, now.commands - then.commands, now.commands_per_second,
         now.received_bytes - then.received_bytes, now.sent_bytes - then.sent_bytes,
         static_cast<double>(now.received_bytes_per_second) / 1024,
         static_cast<double>(now.sent_bytes_per_second) / 1024, now.refused - then.refused,
-        now.dropped - then.dropped, now.error_replies - then.error_replies);
+        now.dropped - then.dropped, now.tracked_keys, now.tracked_readers, now.tracked_prefixes,
+        now.error_replies - then.error_replies);
   }
   std::string text;
   if (section == "commandstats") {

@@ -27,6 +27,7 @@ FrontThread::FrontThread(FrontSet* set, shard::ShardThread* thread)
       sockets_(thread->poller()),
       figures_(CommandTable().size()),
       clock_(set->options().clock),
+      tracking_(this),
       now_us_(set->options().clock->MonotonicUs()) {
   scratch_.dependency.resize(
       (thread->shard_count() + thread->thread_count() - 1) / thread->thread_count(), 0);
@@ -84,13 +85,9 @@ void FrontThread::NoteDead(Session* session) {
   }
 }
 
-Session* FrontThread::Find(uint64_t id) {
-  for (Session* session : sessions_) {
-    if (session->id() == id) {
-      return session;
-    }
-  }
-  return nullptr;
+Session* FrontThread::Find(uint64_t id) const {
+  const auto found = sessions_by_id_.find(id);
+  return found == sessions_by_id_.end() ? nullptr : found->second;
 }
 
 bool FrontThread::MayRun(const Op* op) const {
@@ -120,6 +117,7 @@ Session* FrontThread::AddSession() {
   auto* session = new Session(this, set_->NextClientId(), now_us_);
   session->index = sessions_.size();
   sessions_.push_back(session);
+  sessions_by_id_[session->id()] = session;
   figures_.connections.Set(sessions_.size());
   figures_.connections_accepted.Add(1);
   return session;
@@ -165,7 +163,9 @@ void FrontThread::CheckTimeouts() {
 bool FrontThread::OnTick() {
   now_us_ = set_->options().clock->MonotonicUs();
   SendMonitorLines();
+  tracking_.OnTick();
   std::erase_if(no_room_, [](Session* session) { return session->RetryRoom(); });
+  std::erase_if(paused_, [](Session* session) { return session->PollPause(); });
   std::erase_if(waiting_, [](Session* session) { return session->PollWait(); });
   std::swap(ready_, ready_now_);
   for (Session* session : ready_now_) {
@@ -183,6 +183,8 @@ bool FrontThread::OnTick() {
     }
     RemoveFrom(&no_room_, session);
     RemoveFrom(&waiting_, session);
+    RemoveFrom(&paused_, session);
+    sessions_by_id_.erase(session->id());
     Session* last = sessions_.back();
     sessions_[session->index] = last;
     last->index = session->index;
@@ -191,7 +193,8 @@ bool FrontThread::OnTick() {
     delete session;
   }
   dead_.clear();
-  return !ready_.empty() || !no_room_.empty() || !monitor_lines_.empty();
+  return !ready_.empty() || !no_room_.empty() || !monitor_lines_.empty() ||
+         tracking_.has_notes();
 }
 
 }  // namespace kvstored::command

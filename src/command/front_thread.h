@@ -23,6 +23,7 @@
 #include "command/node_api.h"
 #include "command/op.h"
 #include "command/slow_log.h"
+#include "command/tracking.h"
 #include "kvstored/clock.h"
 #include "net/conn_handler.h"
 #include "net/socket_connection.h"
@@ -85,6 +86,12 @@ class FrontThread : public shard::TickHook {
   Scratch& scratch() {
     return scratch_;
   }
+  Tracking& tracking() {
+    return tracking_;
+  }
+  const Tracking& tracking() const {
+    return tracking_;
+  }
   bool IsLocal(ShardId shard) const {
     return thread_->OwnerOf(shard) == thread_->index();
   }
@@ -125,6 +132,10 @@ class FrontThread : public shard::TickHook {
   void NoteNoRoom(Session* session) {
     no_room_.push_back(session);
   }
+  // CLIENT PAUSE stops it: asked each tick.
+  void NotePaused(Session* session) {
+    paused_.push_back(session);
+  }
   // WAIT: asked each tick.
   void NoteWaiting(Session* session) {
     waiting_.push_back(session);
@@ -134,7 +145,8 @@ class FrontThread : public shard::TickHook {
   const std::vector<Session*>& sessions() const {
     return sessions_;
   }
-  Session* Find(uint64_t id);
+  // Null: no client of this thread.
+  Session* Find(uint64_t id) const;
 
   // --- The side of a shard's owner: ops of any session that wait at shards of this thread. A later
   // op of the same session and shard waits behind an earlier one. ---
@@ -174,13 +186,16 @@ class FrontThread : public shard::TickHook {
   int64_t task_ended_us_ = 0;
   std::string monitor_lines_;  // of this tick
   std::vector<Session*> monitors_;
+  Tracking tracking_;
   std::vector<std::unique_ptr<Op>> ops_;  // all, in the pool or out
   std::vector<Op*> pool_;
   std::vector<Session*> sessions_;
+  absl::flat_hash_map<uint64_t, Session*> sessions_by_id_;
   std::vector<Session*> ready_;
   std::vector<Session*> ready_now_;  // those of the running OnTick
   std::vector<Session*> no_room_;
   std::vector<Session*> waiting_;
+  std::vector<Session*> paused_;
   std::vector<Session*> dead_;
   absl::flat_hash_map<std::pair<const Session*, ShardId>, std::deque<Op*>> parked_;
   int64_t now_us_ = 0;
@@ -193,7 +208,7 @@ class FrontSet : public net::ConnAcceptor {
   struct Options {
     shard::ThreadSet* threads = nullptr;
     const base::Digester* digester = nullptr;
-    const shard::NodeGate* gate = nullptr;
+    shard::NodeGate* gate = nullptr;
     NodeApi* node = nullptr;
     Clock* clock = nullptr;
   };
@@ -213,6 +228,13 @@ class FrontSet : public net::ConnAcceptor {
   FrontSettings& settings() {
     return settings_;
   }
+  TrackingShared& tracking() {
+    return tracking_;
+  }
+  // CLIENT PAUSE: until the later end and of the stricter kind of this and what is in force.
+  // Thread-safe.
+  void Pause(uint64_t now_us, int64_t timeout_ms, bool all);
+  void Unpause();
   FrontThread& thread(uint32_t index) {
     return *threads_[index];
   }
@@ -257,6 +279,8 @@ class FrontSet : public net::ConnAcceptor {
 
   const Options options_;
   FrontSettings settings_;
+  TrackingShared tracking_;
+  std::mutex pause_mutex_;
   std::atomic<uint64_t> next_client_id_{1};
   std::atomic<uint64_t> next_transaction_id_;
   uint32_t next_thread_ = 0;  // for the next connection; thread 0 only

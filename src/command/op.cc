@@ -70,7 +70,7 @@ Op::~Op() = default;
 
 void Op::Clear() {
   kind = OpKind::kGroup;
-  done = silent = parked = remote = false;
+  done = silent = parked = tracked = remote = redirected = false;
   protocol = 2;
   result = OpResult::kOk;
   shard = 0;

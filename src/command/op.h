@@ -61,6 +61,7 @@ enum class OpKind : uint8_t {
   kControl,      // NodeApi::Control
   kWait,         // WAIT, WAITAOF
   kGather,       // asks all front threads (CLIENT LIST, CLIENT KILL)
+  kPush,         // a message that no command asked for
 };
 
 // Owner: the session's thread, except between Post and the post back, and while parked or gated at
@@ -72,10 +73,12 @@ struct Op : base::Task {
   Op& operator=(const Op&) = delete;
 
   OpKind kind = OpKind::kGroup;
-  bool done = false;    // the reply is complete: it leaves when it is the queue's first
-  bool silent = false;  // CLIENT REPLY OFF or SKIP: the reply is dropped
-  bool parked = false;  // waits at its shard, listed in FrontThread::parked_
-  bool remote = false;  // runs on another thread than the session's
+  bool done = false;        // the reply is complete: it leaves when it is the queue's first
+  bool silent = false;      // CLIENT REPLY OFF or SKIP: the reply is dropped
+  bool parked = false;      // waits at its shard, listed in FrontThread::parked_
+  bool redirected = false;  // kPush: for another client, when its turn has come
+  bool tracked = false;     // its keys are remembered (tracking.h)
+  bool remote = false;      // runs on another thread than the session's
   uint8_t protocol = 2;
   OpResult result = OpResult::kOk;  // kShardsPart
   ShardId shard = 0;

@@ -196,7 +196,9 @@ void Session::Pump() {
         front_->FiguresOf(op->spec).failed.Add(1);
       }
     }
-    if (connection_ != nullptr && !op->silent) {
+    if (op->redirected && tracking_ != nullptr && tracking_->options.redirect != 0) {
+      front_->tracking().Forward(*this, std::move(op->reply.bytes));
+    } else if (connection_ != nullptr && !op->silent && !op->redirected) {
       AppendReply(output_.reply(), &op->reply);
     }
     front_->Recycle(op);
@@ -241,6 +243,7 @@ void Session::OnClosed() {
   multi_.reset();
   watched_.clear();
   EndMonitoring();
+  StopTracking();
   if (!in_input_) {
     Pump();
   }

@@ -15,6 +15,7 @@
 #include "command/node_api.h"
 #include "command/op.h"
 #include "command/reply_queue.h"
+#include "command/tracking.h"
 #include "net/conn_handler.h"
 #include "resp/parser.h"
 #include "resp/writer.h"
@@ -34,6 +35,7 @@ inline constexpr uint32_t kBlockedDrain = 1u << 4;    // earlier commands must h
 inline constexpr uint32_t kBlockedRoom = 1u << 5;     // a mailbox is full
 inline constexpr uint32_t kBlockedOutput = 1u << 6;   // the client does not read its replies
 inline constexpr uint32_t kBlockedClosing = 1u << 7;  // closes once its replies have left
+inline constexpr uint32_t kBlockedPause = 1u << 8;    // CLIENT PAUSE
 
 // What WATCH saw.
 struct WatchedKey {
@@ -95,6 +97,8 @@ class Session : public net::ConnHandler {
   void Gather(std::span<const std::string_view> args, GatherAsk ask, MergeHandler merge);
   // WAIT (local_count < 0) and WAITAOF.
   void WaitForReplicas(int64_t local_count, int64_t replica_count, int64_t timeout_ms);
+  // CLIENT UNBLOCK: ends a WAIT as its timeout would, or with an error. False: there is none.
+  bool EndWait(bool with_error);
   // Closes the connection once the replies so far have left.
   void CloseAfterReplies() {
     blocked_ |= kBlockedClosing;
@@ -170,6 +174,27 @@ class Session : public net::ConnHandler {
   }
   void ResetState();
 
+  // --- Client-side caching (session_tracking.cc). ---
+  // Null: it does not track.
+  const TrackingState* tracking() const {
+    return tracking_.get();
+  }
+  TrackingState* tracking() {
+    return tracking_.get();
+  }
+  // Counts it as one that tracks before it does, so that the threads go on noting what changes.
+  void CountTracking();
+  void UncountTracking();  // if it does not track after all
+  void StartTracking(const TrackingOptions& options, std::span<const std::string_view> prefixes);
+  void StopTracking();
+  int64_t TrackingRedirect() const;  // -1: it does not track
+  // Keys (an array, or null for all) have changed: told behind the replies that are under way.
+  void Invalidate(std::string keys);
+  void PushInvalidation(std::string_view keys);
+  void OnRedirectBroken(uint64_t target);
+  // May be asked on any thread, as id().
+  uint32_t home_thread() const;
+
   // --- For the connection. ---
   size_t OnInput(std::span<const char> input) override;
   bool CanRead() const override {
@@ -189,6 +214,8 @@ class Session : public net::ConnHandler {
   bool RetryRoom();
   // True: WAIT is over.
   bool PollWait();
+  // True: CLIENT PAUSE is over.
+  bool PollPause();
   // Closes it if its oldest reply is gated for too long, or it was idle for too long.
   void CheckTimeouts(int64_t now_us);
   bool ready = false;  // listed in FrontThread::ready_
@@ -233,6 +260,11 @@ class Session : public net::ConnHandler {
   };
   WaitCounts CountReplicas();
   void WriteWaitReply();
+  void EndWaitWith(std::string_view error);
+  bool RemembersReads() const {
+    return tracking_ != nullptr && tracking_->RemembersReads();
+  }
+  void Push(std::string bytes, bool redirected);
 
   // session_input.cc
   resp::ParseResult ParseAhead(std::string_view input, size_t* bytes);
@@ -272,6 +304,8 @@ class Session : public net::ConnHandler {
                    ShardId shard);
   RunResult NoRoom();
   RunResult Drain();
+  bool IsStoppedByPause(const CommandSpec& spec) const;
+  RunResult Pause();
 
   // session_fan.cc: commands of several shards.
   RunResult RunFan(const CommandSpec* spec, std::span<const std::string_view> args);
@@ -322,6 +356,9 @@ class Session : public net::ConnHandler {
   std::unique_ptr<MultiState> multi_;
   std::vector<WatchedKey> watched_;
   std::vector<Seq> written_;  // by shard: newest seq this connection wrote; empty: none
+
+  std::unique_ptr<TrackingState> tracking_;
+  bool counted_as_tracking_ = false;
 
   // WAIT, WAITAOF
   Op* wait_op_ = nullptr;

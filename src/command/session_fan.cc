@@ -73,6 +73,10 @@ void RunAtShard(base::Task* task) {
   if (!shard->IsHeldByOther(0) && here->MayRun(op)) {
     const int64_t began_us =
         op->remote ? here->TaskBeganUs() : here->set().options().clock->MonotonicUs();
+    TrackedRun tracked(&here->tracking(), *op->session);
+    if (op->tracked && op->spec != nullptr && (op->spec->flags & kFlagReadonly) != 0) {
+      tracked.Reads(op->shard, op->pack.keys());
+    }
     result = Execute(op, shard);
     op->elapsed_us += here->TaskEndedUs() - began_us;
   }
@@ -117,6 +121,7 @@ void Session::SendPart(Op* part) {
   part->here = &front_->set().thread(owner);
   part->run = &RunAtShard;
   part->protocol = static_cast<uint8_t>(protocol_);
+  part->tracked = RemembersReads();
   if (owner == front_->index()) {
     RunAtShard(part);
     return;

@@ -78,11 +78,15 @@ bool Session::TryRunMget(std::span<const std::string_view> args) {
     front_->thread().shard(shard)->store()->Prefetch(key.digest);
   }
   const ReplyMark mark = BeginReply();
+  TrackedRun tracked(&front_->tracking(), *this);
   out_.Array(args.size() - 1);
   for (const Key& key : scratch.keys) {
     shard::Shard* shard =
         front_->thread().shard(base::ShardOf(key.digest, front_->thread().shard_count()));
     shard->BeginCommand();
+    if (RemembersReads()) {
+      tracked.Reads(shard->id(), {&key, 1});
+    }
     if (const store::Item* item = shard->Find(key); item != nullptr) {
       mark.reply->AppendValue(*item);
     } else {
@@ -116,6 +120,7 @@ bool Session::TryRunMset(std::span<const std::string_view> args) {
     EndReply(mark);
     return true;
   }
+  const TrackedRun tracked(&front_->tracking(), *this);
   const uint64_t id = front_->set().NextTransactionId();
   const bool one_record = scratch.keys.size() == 1;
   std::vector<record::TxnPart> closing;

@@ -7,6 +7,7 @@
 #include "command/connection_commands.h"
 #include "command/dispatch.h"
 #include "command/front_thread.h"
+#include "command/server_commands.h"
 #include "command/session.h"
 #include "command/watch_commands.h"
 
@@ -36,6 +37,32 @@ Session::RunResult Session::Drain() {
   return RunResult::kBlocked;
 }
 
+bool Session::IsStoppedByPause(const CommandSpec& spec) const {
+  const shard::NodeGate& gate = *front_->set().options().gate;
+  // Operators' tools go on, and whoever wants to leave may.
+  if (!gate.IsPaused(front_->thread().now_us()) || spec.session_handler == &HandleQuit ||
+      spec.session_handler == &HandleKvstored) {
+    return false;
+  }
+  const uint32_t flags = multi_ != nullptr && IsExec(spec) ? multi_->flags : spec.flags;
+  return gate.pauses_all.load(std::memory_order_relaxed) || (flags & kFlagWrite) != 0;
+}
+
+Session::RunResult Session::Pause() {
+  blocked_ |= kBlockedPause;
+  front_->NotePaused(this);
+  return RunResult::kBlocked;
+}
+
+bool Session::PollPause() {
+  const shard::NodeGate& gate = *front_->set().options().gate;
+  if (gate.IsPaused(front_->thread().now_us()) && connection_ != nullptr) {
+    return false;
+  }
+  Unblock(kBlockedPause);
+  return true;
+}
+
 bool Session::RetryRoom() {
   const shard::ShardThread& thread = front_->thread();
   bool room = queue_.size() < kQueuedOpsMax;
@@ -56,13 +83,17 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
   }
   RunResult result = RunResult::kDone;
   bool ran = true;
+  const shard::NodeGate& gate = *front_->set().options().gate;
   if (spec != nullptr && IsWellFormed(*spec, args) && multi_ == nullptr && !monitoring_ &&
-      GateOutcome(*front_->set().options().gate, spec->flags) == OpResult::kOk &&
+      GateOutcome(gate, spec->flags) == OpResult::kOk &&
+      !gate.IsPaused(front_->thread().now_us()) &&
       (authenticated_ || !front_->set().settings().NeedsPassword())) {
     result = Dispatch(slice, args);
   } else if (const std::string refusal = Refusal(spec, args); !refusal.empty()) {
     Refuse(spec, args, refusal);
     ran = false;
+  } else if (IsStoppedByPause(*spec)) {
+    return Pause();
   } else if (multi_ != nullptr && !RunsInsideMulti(*spec)) {
     Queue(spec, args);
     ran = false;
@@ -76,6 +107,10 @@ Session::RunResult Session::Run(const CommandSlice& slice, std::span<const std::
   // A transaction shows EXEC behind its commands.
   if (front_->set().is_monitored() && ran && (timed_ || !IsExec(*spec))) {
     front_->NoteForMonitors(*this, *spec, args);
+  }
+  if (tracking_ != nullptr && multi_ == nullptr &&
+      (spec == nullptr || spec->session_handler != &HandleClient)) {
+    tracking_->caching = false;
   }
   if (spec != nullptr) {
     last_command_ = spec;
@@ -228,6 +263,10 @@ Session::RunResult Session::RunKey(const CommandSpec* spec, std::span<const std:
     const ReplyMark mark = BeginReply();
     if (!shard->IsHeldByOther(0)) {
       shard->BeginCommand();
+      TrackedRun tracked(&front_->tracking(), *this);
+      if (RemembersReads() && (spec->flags & kFlagReadonly) != 0) {
+        tracked.Reads(shard_id, {&key, 1});
+      }
       ShardCall call{.shard = shard,
                      .args = args,
                      .keys = {&key, 1},

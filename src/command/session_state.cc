@@ -160,12 +160,31 @@ bool Session::PollWait() {
   if (!reached && (wait_until_us_ == 0 || front_->now_us() < wait_until_us_)) {
     return false;
   }
+  EndWaitWith({});
+  return true;
+}
+
+// Empty: with the counts as they are.
+void Session::EndWaitWith(std::string_view error) {
   Op* op = std::exchange(wait_op_, nullptr);
-  WriteInto(op, [&] { WriteWaitReply(); });
+  WriteInto(op, [&] {
+    if (error.empty()) {
+      WriteWaitReply();
+    } else {
+      out_.Error(error);
+    }
+  });
   op->done = true;
   Unblock(kBlockedWait);
   Pump();
-  return true;
+}
+
+bool Session::EndWait(bool with_error) {
+  if (wait_op_ == nullptr) {
+    return false;
+  }
+  EndWaitWith(with_error ? "UNBLOCKED client unblocked via CLIENT UNBLOCK" : "");
+  return true;  // the front thread finds no op any more
 }
 
 // --- MULTI, RESET ---
@@ -182,6 +201,7 @@ void Session::DiscardMulti() {
 
 void Session::ResetState() {
   DiscardMulti();
+  StopTracking();
   SetProtocol(2);
   authenticated_ = false;
   reply_mode_ = ReplyMode::kOn;
@@ -198,8 +218,14 @@ std::string Session::Describe() {
   if (multi_ != nullptr) {
     flags += 'x';
   }
-  if ((blocked_ & (kBlockedWait | kBlockedTransaction | kBlockedParked)) != 0) {
+  constexpr uint32_t kBlocked = kBlockedWait | kBlockedTransaction | kBlockedParked | kBlockedPause;
+  if ((blocked_ & kBlocked) != 0) {
     flags += 'b';
+  }
+  if (tracking_ != nullptr) {
+    flags += 't';
+    flags += tracking_->broken_redirect ? "R" : "";
+    flags += tracking_->options.broadcast ? "B" : "";
   }
   if ((blocked_ & kBlockedClosing) != 0) {
     flags += 'c';
@@ -211,13 +237,13 @@ std::string Session::Describe() {
   std::string text = absl::StrFormat(
       "id=%u addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 "
       "multi=%d qbuf=%u qbuf-free=0 argv-mem=0 multi-mem=%u rbs=0 rbp=0 obl=%u oll=%u omem=%u "
-      "tot-mem=%u events=r cmd=%s user=default redir=-1 resp=%d",
+      "tot-mem=%u events=r cmd=%s user=default redir=%d resp=%d",
       id_, peer_, local_, connection_ != nullptr ? connection_->fd() : -1, name_,
       (now_us - created_us_) / 1'000'000, (now_us - last_input_us_) / 1'000'000, flags,
       multi_ != nullptr ? static_cast<int>(multi_->commands.size()) : -1, input_bytes,
       multi_ != nullptr ? multi_->bytes : 0, output_.pending_bytes(), queue_.size(), queued_bytes_,
       input_bytes + output_.pending_bytes() + queued_bytes_,
-      last_command_ != nullptr ? last_command_->name : "NULL", protocol_);
+      last_command_ != nullptr ? last_command_->name : "NULL", TrackingRedirect(), protocol_);
   if (!library_name_.empty() || !library_version_.empty()) {
     text += " lib-name=" + library_name_ + " lib-ver=" + library_version_;
   }

@@ -25,6 +25,7 @@ Transaction::Transaction(Session* session, Op* op, Shape shape)
       op_(op),
       shape_(shape),
       id_(session->front().set().NextTransactionId()),
+      tracked_(session->RemembersReads()),
       bounds_(shape == Shape::kExec) {
 }
 

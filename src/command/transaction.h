@@ -187,6 +187,7 @@ class Transaction {
   size_t hold_at_ = 0;
   size_t parts_out_ = 0;
   bool writes_ = false;
+  const bool tracked_;            // the session's reads are remembered
   bool changes_session_ = false;  // a command of EXEC is the session's own
   bool session_goes_on_ = false;
   TransactionBounds bounds_;

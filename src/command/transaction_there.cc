@@ -204,6 +204,10 @@ bool Transaction::RunThere(ThreadPart* part) {
       }
       Clock* clock = part->front->set().options().clock;
       const int64_t began_us = clock->MonotonicUs();
+      TrackedRun tracked(&part->front->tracking(), *session_);
+      if (tracked_ && (command.spec->flags & kFlagReadonly) != 0) {
+        tracked.Reads(shard_part->shard, step->keys);
+      }
       const OpResult result = RunStep(shard, step);
       step->elapsed_us += clock->MonotonicUs() - began_us;
       if (result == OpResult::kWait) {

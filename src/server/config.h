@@ -28,9 +28,10 @@ struct Config {
     uint32_t threads = 0;  // 0 until ResolveConfig
     uint32_t shards = 0;   // 0 until ResolveConfig; counts only for a new data directory
     uint32_t maxclients = 0;
-    uint64_t timeout_us = 0;  // idle clients are closed; 0: never
-    std::string log_format;   // text, json
-    std::string log_level;    // debug, info, warning, error
+    uint32_t tracking_table_max_keys = 0;  // 0: no limit
+    uint64_t timeout_us = 0;               // idle clients are closed; 0: never
+    std::string log_format;                // text, json
+    std::string log_level;                 // debug, info, warning, error
   } server;
   struct Memory {
     uint64_t pool_size_bytes = 0;   // 0: see InitialPoolBytes

@@ -32,7 +32,7 @@ struct Mapped {
   const char* key;
   Form form;
 };
-constexpr std::array<Mapped, 16> kMapped = {{
+constexpr std::array<Mapped, 17> kMapped = {{
     {"appendfsync", "log.sync", Form::kSync},
     {"bind", "server.bind", Form::kText},
     {"dir", "server.data_dir", Form::kText},
@@ -49,6 +49,7 @@ constexpr std::array<Mapped, 16> kMapped = {{
     {"slowlog-log-slower-than", "latency.slowlog_threshold", Form::kMicroseconds},
     {"slowlog-max-len", "latency.slowlog_max_len", Form::kInteger},
     {"timeout", "server.timeout", Form::kSeconds},
+    {"tracking-table-max-keys", "server.tracking_table_max_keys", Form::kText},
 }};
 
 // A Redis name whose value is a fact here; setting the same value is fine.

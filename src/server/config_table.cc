@@ -38,6 +38,10 @@ constexpr std::array kKeys = {
             "Fixed when a data directory is made; a replica takes over its primary's."},
     KeySpec{"server.maxclients", KeyKind::kCount, KVS_FIELD(server.maxclients), "10000", 1, 1000000,
             "", true, "Client connections at a time; one more is told so and closed."},
+    KeySpec{"server.tracking_table_max_keys", KeyKind::kCount,
+            KVS_FIELD(server.tracking_table_max_keys), "1000000", 0, 1000000000, "", true,
+            "Keys that are remembered for clients with CLIENT TRACKING; one more, and the readers\n"
+            "of another are told that it changed. 0: no limit."},
     KeySpec{"server.timeout", KeyKind::kDuration, KVS_FIELD(server.timeout_us), "0", 0, 24 * kHour,
             "", true, "A client that is silent for so long is closed. 0: never."},
     KeySpec{"server.log_format", KeyKind::kChoice, KVS_FIELD(server.log_format), "text", 0, 0,

@@ -99,6 +99,7 @@ void Daemon::ApplySettings(const Config& config) {
   command::FrontSettings& settings = front_->settings();
   settings.gate_timeout_us.store(static_cast<int64_t>(config.replication.gate_timeout_us));
   settings.clients_max.store(config.server.maxclients);
+  front_->tracking().keys_max.store(config.server.tracking_table_max_keys);
   settings.idle_timeout_us.store(static_cast<int64_t>(config.server.timeout_us));
   base::SetLogLevel(config.server.log_level);
   const auto limit = [](uint64_t us, uint64_t off) {

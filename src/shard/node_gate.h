@@ -20,6 +20,14 @@ struct NodeGate {
   std::atomic<uint8_t> ack{0};       // AckLevel
   std::atomic<uint8_t> eviction{0};  // store::Eviction
   std::atomic<uint32_t> epoch{0};
+  // CLIENT PAUSE, of the record clock: until then nothing expires or is evicted, and no write
+  // begins.
+  std::atomic<uint64_t> paused_until_us{0};
+  std::atomic<bool> pauses_all{false};  // nor any other command
+
+  bool IsPaused(uint64_t now_us) const {
+    return now_us < paused_until_us.load(std::memory_order_acquire);  // partner: FrontSet::Pause
+  }
 
   bool HasRole(Role wanted) const {
     return role.load(std::memory_order_relaxed) == static_cast<uint8_t>(wanted);

@@ -22,6 +22,7 @@
 #include "record/cursor.h"
 #include "record/record.h"
 #include "shard/absent_watches.h"
+#include "shard/change_listener.h"
 #include "shard/gated.h"
 #include "shard/node_gate.h"
 #include "shard/run.h"
@@ -116,6 +117,10 @@ class Shard {
   // does not).
   KeyWatch Watch(const Key& key);
   bool IsTouched(const Key& key, const KeyWatch& watch) const;
+  // Null: nobody wants to know.
+  void SetChangeListener(ChangeListener* listener) {
+    change_listener_ = listener;
+  }
   // The seq that the reply of the command since BeginCommand() depends on.
   Seq dependency() const {
     return dependency_;
@@ -332,6 +337,7 @@ class Shard {
   template <typename PieceAt>
   OpResult FillRun(uint64_t total_bytes, PieceAt piece_at, uint64_t bytes_max, Run* run);
   void NoteRemoval(const Digest& digest, Seq seq);
+  void TellListener(RecordOp op, std::string_view key);
   void Prefetch(std::span<const record::Record> records) const;
   // `for_each` calls what it is given with op, flags and digest_high of each record of a batch.
   template <typename Records>
@@ -380,6 +386,7 @@ class Shard {
   std::deque<std::pair<Seq, uint64_t>> removal_order_;
   Seq flush_seq_ = 0;
   AbsentWatches absent_watches_;
+  ChangeListener* change_listener_ = nullptr;
 
   uint64_t held_by_ = 0;
   uint64_t txn_id_ = 0;

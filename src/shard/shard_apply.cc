@@ -104,7 +104,30 @@ OpResult Shard::ApplyAll(std::span<const record::Record> records) {
   return OpResult::kOk;
 }
 
+void Shard::TellListener(RecordOp op, std::string_view key) {
+  switch (op) {
+    case RecordOp::kSet:
+    case RecordOp::kDelete:
+    case RecordOp::kAppend:
+    case RecordOp::kSetRange:
+    case RecordOp::kSetExpiry:
+    case RecordOp::kLink:
+      change_listener_->OnChange(options_.id, key);
+      return;
+    case RecordOp::kFlush:
+      change_listener_->OnFlush(options_.id);
+      return;
+    case RecordOp::kPart:
+    case RecordOp::kTxnEnd:
+    case RecordOp::kEpochBegin:
+      return;
+  }
+}
+
 OpResult Shard::Apply(const record::Record& record) {
+  if (change_listener_ != nullptr) {
+    TellListener(record.op, record.key);
+  }
   const Key key{.bytes = record.key, .digest = record.digest};
   if ((record.flags & kRecordSnapshot) != 0) {
     snapshot_seq_max_ = std::max(snapshot_seq_max_, record.seq);
@@ -347,6 +370,9 @@ void Shard::SetRecovered(Seq applied, Seq committed) {
 }
 
 void Shard::Reset(Seq position) {
+  if (change_listener_ != nullptr) {
+    TellListener(RecordOp::kFlush, {});
+  }
   absent_watches_.TouchAll();
   store_.Clear();
   open_runs_.clear();

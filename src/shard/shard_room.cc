@@ -80,6 +80,9 @@ void Shard::NoteGiving() {
 bool Shard::MakeRoom() {
   memory::RegionPool& pool = *options_.pool;
   NoteGiving();
+  if (options_.gate->IsPaused(now_us_)) {
+    return false;  // nothing changes meanwhile; who waits for room does so a little longer
+  }
   const uint64_t asked_bytes = pool.asked_bytes();
   const uint64_t ahead_bytes = store_.HasEvictable() ? AheadBytes(pool.max_bytes()) : 0;
   const uint64_t wanted_bytes = std::max(asked_bytes, ahead_bytes);

@@ -120,6 +120,9 @@ OpResult Shard::SetRun(const Key& key, Run run, uint64_t expiry_ms) {
   if (put != OpResult::kOk) {
     return put;
   }
+  if (change_listener_ != nullptr) {
+    TellListener(RecordOp::kLink, key.bytes);
+  }
   std::string value(8, '\0');
   base::StoreBe64(value.data(), total_bytes);
   record::Record record{.digest = key.digest,

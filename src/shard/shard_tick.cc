@@ -17,7 +17,7 @@ constexpr uint64_t kParkedRetryUs = 10'000;  // node states may have changed mea
 }  // namespace
 
 bool Shard::ExpireSome() {
-  if (store_.counters().expiring_count == 0 || held_by_ != 0) {
+  if (store_.counters().expiring_count == 0 || held_by_ != 0 || options_.gate->IsPaused(now_us_)) {
     return false;
   }
   std::vector<std::string> keys;

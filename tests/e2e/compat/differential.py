@@ -4,7 +4,7 @@ what compare.py lists. A failing sequence is shrunk and printed with its seed.
 
   differential.py [--seed N] [--sequences N] [--length N]    random sequences (seed printed)
   differential.py --self-test                                redis-server against itself
-  differential.py --wire                                     only the fixed cases of bad bytes
+  differential.py --wire                                     only the fixed cases
 """
 
 import argparse
@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import client_cases  # noqa: E402
 import compare  # noqa: E402
 import generate  # noqa: E402
 import servers  # noqa: E402
@@ -234,6 +235,7 @@ def main():
         else:
             pair.append(servers.start_kvstored(options.kvstored, options.shards, options.threads))
         failures += wire_cases.run(pair)
+        failures += client_cases.run(pair)
         if not options.wire:
             print("seeds %d to %d" % (first, first + options.sequences - 1), flush=True)
             for seed in range(first, first + options.sequences):

@@ -302,8 +302,18 @@ class Generator:
             lambda: [b"COMMAND", b"INFO", self.pick([b"get", b"set", b"mget", b"GetEx", b"nosuch", b"del", b"rename",
                                                      b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange", b"bitop",
                                                      b"bitfield", b"getbit", b"setbit", b"bitpos"])],
-            lambda: [b"COMMAND", b"GETKEYS"] + self.pick([[b"get", b"a"], [b"mset", b"a", b"1", b"b", b"2"], [b"ping", b"a"],
-                                                          [b"nosuch", b"x"], [b"get", b"a", b"b"], [b"del", b"a", b"b"]]),
+            lambda: [b"COMMAND", b"GETKEYS"] + self.pick(
+                [[b"get", b"a"], [b"mset", b"a", b"1", b"b", b"2"], [b"ping", b"a"], [b"nosuch", b"x"], [b"get", b"a", b"b"],
+                 [b"del", b"a", b"b"], [b"rename", b"a", b"b"], [b"copy", b"a", b"b"], [b"bitop", b"and", b"a", b"b", b"c"],
+                 [b"set", b"a", b"b"], [b"set", b"a", b"b", b"GET"], [b"set", b"a"], [b"lcs", b"a", b"b", b"len"],
+                 [b"object", b"encoding", b"a"], [b"object", b"help"], [b"memory", b"usage", b"a"], [b"mset", b"a", b"b", b"c"],
+                 [b"bitfield", b"a", b"get", b"u8", b"0"], [b"bitfield", b"a", b"overflow", b"sat", b"get", b"u8", b"0"],
+                 [b"bitfield", b"a", b"set", b"u8", b"0", b"1"], [b"bitfield", b"a", b"x"], [b"watch", b"a"], [b"exists", b"a", b"b"],
+                 [b"restore", b"a", b"0", b"x"], [b"dump", b"a"], [b"getex", b"a"], [b"bitfield_ro", b"a"]]),
+            lambda: [b"CLIENT", self.pick([b"TRACKINGINFO", b"getredir", b"UNPAUSE"])],
+            lambda: [b"CLIENT", b"TRACKING", self.pick([b"off", b"x"])] + self.pick([[], [b"foo"], [b"BCAST"], [b"prefix", b"a"]]),
+            lambda: [b"CLIENT", b"CACHING", self.pick([b"yes", b"NO", b"x"])],
+            lambda: [b"CLIENT", b"PAUSE", self.pick([b"0", b"-1", b"x"])] + self.pick([[], [b"write"], [b"ALL"], [b"x"], [b"all", b"x"]]),
             lambda: [b"CLUSTER", self.pick([b"INFO", b"SLOTS", b"NODES"])],
             lambda: [b"READONLY"],
             lambda: [b"WAIT", b"0", self.pick([b"0", b"10", b"-1", b"x"])],
@@ -330,6 +340,8 @@ class Generator:
             [b"OBJECT", b"NOSUCH"], [b"OBJECT", b"nosuch", b"a"], [b"OBJECT", b"ENCODING"], [b"OBJECT", b"encoding", b"a", b"b"],
             [b"CONFIG", b"NOSUCH", b"x"], [b"CONFIG", b"GET"], [b"CONFIG", b"SET", b"a"], [b"CONFIG", b"RESETSTAT", b"x"],
             [b"CONFIG", b"SET", b"no-such-setting", b"1"], [b"CONFIG", b"SET", b"a", b"1", b"b"],
+            [b"CLIENT", b"TRACKING"], [b"CLIENT", b"CACHING"], [b"CLIENT", b"PAUSE"], [b"CLIENT", b"UNPAUSE", b"x"],
+            [b"CLIENT", b"TRACKINGINFO", b"x"],
             [b"CLIENT", b"NOSUCH"], [b"CLIENT", b"GETNAME", b"x"], [b"CLIENT", b"SETNAME"], [b"CLIENT", b"ID", b"x"],
             [b"COMMAND", b"NOSUCH"], [b"COMMAND", b"COUNT", b"x"], [b"COMMAND", b"GETKEYS"], [b"MEMORY", b"NOSUCH"],
             [b"MEMORY", b"USAGE"], [b"CLUSTER", b"x"],
@@ -365,7 +377,7 @@ class Generator:
         """Wrong arity or a wrong argument. Never another database, of which kvstored has one, nor a WAIT
         without an end."""
         args = list(args)
-        if args[0] in (b"SCANALL", b"SCAN", b"COMMAND", b"SELECT", b"WAIT") or b"DB" in args or b"db" in args:
+        if args[0] in (b"SCANALL", b"SCAN", b"COMMAND", b"SELECT", b"WAIT", b"CLIENT") or b"DB" in args or b"db" in args:
             return args
         choice = self.random.random()
         if choice < 0.4 and len(args) > 1:
