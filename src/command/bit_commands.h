@@ -27,6 +27,9 @@ OpResult HandleBitField(ShardCall& call);  // and BITFIELD_RO
 uint64_t SetBitBytes(std::span<const std::string_view> args);
 uint64_t BitFieldBytes(std::span<const std::string_view> args);
 
+// Does BITFIELD with these words read only? Where Redis stops to understand them it may write.
+bool BitFieldOnlyReads(std::span<const std::string_view> args);
+
 std::span<const CommandSpec> BitOpCommands();
 
 }  // namespace kvstored::command

@@ -256,4 +256,18 @@ OpResult HandleBitField(ShardCall& call) {
   return OpResult::kOk;
 }
 
+bool BitFieldOnlyReads(std::span<const std::string_view> args) {
+  for (size_t i = 2; i < args.size();) {
+    const size_t more = args.size() - 1 - i;
+    if (EqualsIgnoreCase(args[i], "get") && more >= 2) {
+      i += 3;
+    } else if (EqualsIgnoreCase(args[i], "overflow") && more >= 1) {
+      i += 2;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace kvstored::command

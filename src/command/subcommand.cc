@@ -5,11 +5,6 @@
 namespace kvstored::command {
 namespace {
 
-struct Subcommand {
-  std::string_view command;
-  std::string_view name;
-  int arity;  // counts command and subcommand; negative = at least
-};
 constexpr Subcommand kSubcommands[] = {
     {"client", "caching", 3},
     {"client", "getname", 2},
@@ -40,6 +35,7 @@ constexpr Subcommand kSubcommands[] = {
     {"cluster", "flushslots", 2},
     {"cluster", "forget", 3},
     {"cluster", "getkeysinslot", 4},
+    {"cluster", "help", 2},
     {"cluster", "info", 2},
     {"cluster", "keyslot", 3},
     {"cluster", "links", 2},
@@ -58,6 +54,7 @@ constexpr Subcommand kSubcommands[] = {
     {"command", "count", 2},
     {"command", "docs", -2},
     {"command", "getkeys", -4},
+    {"command", "getkeysandflags", -4},
     {"command", "help", 2},
     {"command", "info", -2},
     {"command", "list", -2},
@@ -90,18 +87,31 @@ constexpr Subcommand kSubcommands[] = {
 
 }  // namespace
 
+std::span<const Subcommand> Subcommands() {
+  return kSubcommands;
+}
+
+std::string FullName(const Subcommand& subcommand) {
+  return std::string(subcommand.command).append("|").append(subcommand.name);
+}
+
+const Subcommand* FindSubcommand(std::string_view command, std::string_view name) {
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (subcommand.command == command && EqualsIgnoreCase(name, subcommand.name)) {
+      return &subcommand;
+    }
+  }
+  return nullptr;
+}
+
 std::string SubcommandRefusal(std::string_view command, std::span<const std::string_view> args) {
   if (args.size() < 2) {
     return {};
   }
-  for (const Subcommand& subcommand : kSubcommands) {
-    if (subcommand.command == command && EqualsIgnoreCase(args[1], subcommand.name)) {
-      if (IsArity(subcommand.arity, args.size())) {
-        return {};
-      }
-      std::string text = "ERR wrong number of arguments for '";
-      return text.append(command).append("|").append(subcommand.name).append("' command");
-    }
+  if (const Subcommand* subcommand = FindSubcommand(command, args[1]); subcommand != nullptr) {
+    return IsArity(subcommand->arity, args.size())
+               ? std::string()
+               : "ERR wrong number of arguments for '" + FullName(*subcommand) + "' command";
   }
   std::string upper(command);
   for (char& c : upper) {

@@ -13,6 +13,29 @@ namespace kvstored::command {
 // As much of a client's word as Redis repeats in an error.
 inline constexpr size_t kEchoedBytesMax = 128;
 
+struct Subcommand {
+  std::string_view command;
+  std::string_view name;
+  int arity;  // counts command and subcommand; negative = at least
+};
+// Of all commands of kFlagSubcommands, sorted.
+std::span<const Subcommand> Subcommands();
+std::string FullName(const Subcommand& subcommand);  // "config|get"
+// Case-insensitive; null: there is none.
+const Subcommand* FindSubcommand(std::string_view command, std::string_view name);
+
+// What COMMAND INFO and COMMAND DOCS say of it.
+struct SubcommandDoc {
+  std::string_view name;   // full
+  std::string_view flags;  // separated by spaces, as tips
+  std::string_view tips;
+  std::string_view since;
+  std::string_view summary;
+  std::string_view complexity;
+};
+// Never null for one of Subcommands() (a test checks that).
+const SubcommandDoc* FindSubcommandDoc(std::string_view full_name);
+
 // An arity counts all words; negative: at least so many.
 inline bool IsArity(int arity, size_t word_count) {
   return arity >= 0 ? word_count == static_cast<size_t>(arity)

@@ -301,8 +301,12 @@ class Generator:
             lambda: [b"CONFIG", b"GET", b"no-such-setting*"],
             lambda: [b"COMMAND", b"INFO", self.pick([b"get", b"set", b"mget", b"GetEx", b"nosuch", b"del", b"rename",
                                                      b"copy", b"mset", b"ttl", b"append", b"expire", b"setrange", b"bitop",
-                                                     b"bitfield", b"getbit", b"setbit", b"bitpos"])],
-            lambda: [b"COMMAND", b"GETKEYS"] + self.pick(
+                                                     b"bitfield", b"getbit", b"setbit", b"bitpos", b"lcs", b"dump",
+                                                     b"restore"],
+                                                    [b"config|get", b"CLIENT|id", b"object|encoding", b"memory|usage",
+                                                     b"client|kill", b"config|set", b"config|nosuch", b"nosuch|get", b"get|x",
+                                                     b"command|docs", b"cluster|info", b"client|tracking", b"|", b""])],
+            lambda: [b"COMMAND", self.pick([b"GETKEYS", b"getkeysandflags"])] + self.pick(
                 [[b"get", b"a"], [b"mset", b"a", b"1", b"b", b"2"], [b"ping", b"a"], [b"nosuch", b"x"], [b"get", b"a", b"b"],
                  [b"del", b"a", b"b"], [b"rename", b"a", b"b"], [b"copy", b"a", b"b"], [b"bitop", b"and", b"a", b"b", b"c"],
                  [b"set", b"a", b"b"], [b"set", b"a", b"b", b"GET"], [b"set", b"a"], [b"lcs", b"a", b"b", b"len"],
@@ -341,7 +345,7 @@ class Generator:
             [b"CONFIG", b"NOSUCH", b"x"], [b"CONFIG", b"GET"], [b"CONFIG", b"SET", b"a"], [b"CONFIG", b"RESETSTAT", b"x"],
             [b"CONFIG", b"SET", b"no-such-setting", b"1"], [b"CONFIG", b"SET", b"a", b"1", b"b"],
             [b"CLIENT", b"TRACKING"], [b"CLIENT", b"CACHING"], [b"CLIENT", b"PAUSE"], [b"CLIENT", b"UNPAUSE", b"x"],
-            [b"CLIENT", b"TRACKINGINFO", b"x"],
+            [b"CLIENT", b"TRACKINGINFO", b"x"], [b"COMMAND", b"GETKEYSANDFLAGS"], [b"CLUSTER", b"HELP"], [b"CLUSTER", b"help", b"x"],
             [b"CLIENT", b"NOSUCH"], [b"CLIENT", b"GETNAME", b"x"], [b"CLIENT", b"SETNAME"], [b"CLIENT", b"ID", b"x"],
             [b"COMMAND", b"NOSUCH"], [b"COMMAND", b"COUNT", b"x"], [b"COMMAND", b"GETKEYS"], [b"MEMORY", b"NOSUCH"],
             [b"MEMORY", b"USAGE"], [b"CLUSTER", b"x"],

@@ -7,6 +7,7 @@
 #include "command/command.h"
 #include "command/command_docs.h"
 #include "command/dispatch.h"
+#include "command/subcommand.h"
 #include "kvstored/limits.h"
 
 namespace kvstored::command {
@@ -58,6 +59,21 @@ TEST(CommandTable, EveryEntryIsWhole) {
         break;
     }
   }
+}
+
+TEST(CommandTable, EverySubcommandIsWhole) {
+  std::string before;
+  for (const Subcommand& subcommand : Subcommands()) {
+    const std::string name = FullName(subcommand);
+    EXPECT_LT(before, name);
+    before = name;
+    EXPECT_NE(FindSubcommandDoc(name), nullptr) << name;
+    const CommandSpec* spec = FindCommand(subcommand.command);
+    ASSERT_NE(spec, nullptr) << name;
+    EXPECT_NE(spec->flags & kFlagSubcommands, 0u) << name;
+  }
+  EXPECT_EQ(FindSubcommand("config", "GeT")->name, "get");
+  EXPECT_EQ(FindSubcommand("config", "nosuch"), nullptr);
 }
 
 std::string RefusalOfWords(const std::vector<std::string_view>& words) {
