@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kWordBits = 64;
 // Bytes, words of rows and steps back of one slice: each takes one to three nanoseconds.
-constexpr uint64_t kSliceUnits = 500'000;
+constexpr uint64_t kSliceUnits = 200'000;
 
 }  // namespace
 

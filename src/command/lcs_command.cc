@@ -44,13 +44,13 @@ std::string_view ParseLcsOptions(std::span<const std::string_view> words, LcsOpt
   return {};
 }
 
-LcsOptions OptionsOf(const TransactionCommand& command) {
+LcsOptions LcsOptionsOf(const TransactionCommand& command) {
   LcsOptions options;
   (void)ParseLcsOptions(command.pack.args().subspan(3), &options);  // the plan refused wrong ones
   return options;
 }
 
-const CapturedValue& ValueOf(const TransactionCommand& command, uint32_t key_index) {
+const CapturedValue& CapturedAt(const TransactionCommand& command, uint32_t key_index) {
   for (const CommandPart& part : command.parts) {
     for (size_t i = 0; i < part.key_indices.size(); ++i) {
       if (part.key_indices[i] == key_index) {
@@ -83,12 +83,12 @@ OpResult StepLcs(AtomicStep& step) {
 bool ComputeLcs(TransactionCommand& command) {
   std::unique_ptr<shard::Progress>& progress = command.parts[0].runs[0].progress;
   if (progress == nullptr) {
-    const CapturedValue& a = ValueOf(command, 0);
-    const CapturedValue& b = ValueOf(command, 1);
+    const CapturedValue& a = CapturedAt(command, 0);
+    const CapturedValue& b = CapturedAt(command, 1);
     if (Lcs::IsTooLarge(SizeOf(a), SizeOf(b))) {
       return true;
     }
-    progress = std::make_unique<Lcs>(&a, &b, !OptionsOf(command).length);
+    progress = std::make_unique<Lcs>(&a, &b, !LcsOptionsOf(command).length);
   }
   return static_cast<Lcs&>(*progress).Step();
 }
@@ -129,7 +129,7 @@ void FinishLcs(TransactionCommand& command, Reply* /*reply*/, resp::Writer& out)
     return;
   }
   const Lcs& lcs = static_cast<const Lcs&>(*progress);
-  const LcsOptions options = OptionsOf(command);
+  const LcsOptions options = LcsOptionsOf(command);
   if (options.indices) {
     WriteMatches(out, lcs, options);
   } else if (options.length) {

@@ -10,7 +10,7 @@ namespace kvstored::command {
 namespace {
 
 // The array of one key, as it stands in a push.
-std::string OneKey(std::string_view key) {
+std::string KeyArray(std::string_view key) {
   std::string bytes;
   resp::Writer writer(&bytes, 3);
   writer.Array(1);
@@ -198,7 +198,7 @@ void Tracking::Receive(const std::vector<Notice>& notices, const Changes* change
     const TrackingState& state = *found->second->tracking();
     const bool is_own = state.options.no_loop && notice.writer == notice.client;
     if (!state.options.broadcast && !is_own) {
-      found->second->Invalidate(OneKey(notice.key));
+      found->second->Invalidate(KeyArray(notice.key));
     }
   }
   if (changes != nullptr) {

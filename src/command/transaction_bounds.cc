@@ -11,7 +11,7 @@ namespace kvstored::command {
 namespace {
 
 // What a value may get that is in no word of the command: its own number at least.
-uint64_t AddedBytes(const CommandSpec& spec, std::span<const std::string_view> args) {
+uint64_t AddedBytesOf(const CommandSpec& spec, std::span<const std::string_view> args) {
   constexpr uint64_t kNumberBytesMax = 64;
   return kNumberBytesMax + (spec.added_bytes != nullptr ? spec.added_bytes(args) : 0);
 }
@@ -36,7 +36,7 @@ void PlanKeyCommand(TransactionCommand* command) {
     }
     // A key's command writes one record, or two where a value replaces an expired item.
     part.record_count = 2 * static_cast<uint32_t>(part.keys.size());
-    uint64_t bytes = AddedBytes(spec, args) * part.keys.size();
+    uint64_t bytes = AddedBytesOf(spec, args) * part.keys.size();
     for (const std::string_view& arg : part.args) {
       bytes += arg.size();
     }
@@ -57,7 +57,7 @@ void TransactionBounds::AddCommand(const TransactionCommand& command) {
   for (const std::string_view& arg : args) {
     added_bytes_ += arg.size();
   }
-  added_bytes_ += AddedBytes(*command.spec, args);
+  added_bytes_ += AddedBytesOf(*command.spec, args);
 }
 
 void TransactionBounds::AddPart(const TransactionCommand& command, const CommandPart& part,
