@@ -247,12 +247,17 @@ void ClientSetLibrary(Session& session, ClientArgs args) {
   }
 }
 
+// NO-EVICT and NO-TOUCH.
 void ClientOnOff(Session& session, ClientArgs args) {
-  if (EqualsIgnoreCase(args[2], "on") || EqualsIgnoreCase(args[2], "off")) {
-    session.out().Simple("OK");
-  } else {
+  const bool on = EqualsIgnoreCase(args[2], "on");
+  if (!on && !EqualsIgnoreCase(args[2], "off")) {
     session.out().Error(kErrSyntax);
+    return;
   }
+  if (EqualsIgnoreCase(args[1], "no-evict")) {
+    session.SetNoEvict(on);
+  }
+  session.out().Simple("OK");
 }
 
 void ClientId(Session& session, ClientArgs /*args*/) {

@@ -54,6 +54,7 @@ struct FrontSet::Totals {
   uint64_t accepted = 0;
   uint64_t refused = 0;
   uint64_t dropped = 0;
+  uint64_t evicted = 0;
   uint64_t commands = 0;
   uint64_t received_bytes = 0;
   uint64_t sent_bytes = 0;
@@ -133,6 +134,14 @@ uint64_t FrontSet::connection_count() const {
   return count;
 }
 
+uint64_t FrontSet::client_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& front : threads_) {
+    bytes += front->figures().client_bytes.value();
+  }
+  return bytes;
+}
+
 FrontSet::Totals FrontSet::Sum() const {
   Totals totals;
   totals.by_command.resize(CommandTable().size());
@@ -143,6 +152,7 @@ FrontSet::Totals FrontSet::Sum() const {
     totals.accepted += figures.connections_accepted.value();
     totals.refused += figures.connections_refused.value();
     totals.dropped += figures.connections_dropped.value();
+    totals.evicted += figures.clients_evicted.value();
     totals.commands += figures.commands_run.value();
     const net::SocketThread& sockets = std::as_const(*front).sockets();
     totals.received_bytes += sockets.counters().received_bytes.value();
@@ -212,14 +222,15 @@ std::string FrontSet::InfoSection(std::string_view section) const {
         "instantaneous_ops_per_sec:%u\r\n"
         "total_net_input_bytes:%u\r\ntotal_net_output_bytes:%u\r\n"
         "instantaneous_input_kbps:%.2f\r\ninstantaneous_output_kbps:%.2f\r\n"
-        "rejected_connections:%u\r\ndropped_connections:%u\r\ntracking_total_keys:%u\r\n"
+        "rejected_connections:%u\r\ndropped_connections:%u\r\nevicted_clients:%u\r\n"
+        "tracking_total_keys:%u\r\n"
         "tracking_total_items:%u\r\ntracking_total_prefixes:%u\r\ntotal_error_replies:%u\r\n",
         now.accepted - then.accepted, now.commands - then.commands, now.commands_per_second,
         now.received_bytes - then.received_bytes, now.sent_bytes - then.sent_bytes,
         static_cast<double>(now.received_bytes_per_second) / 1024,
         static_cast<double>(now.sent_bytes_per_second) / 1024, now.refused - then.refused,
-        now.dropped - then.dropped, now.tracked_keys, now.tracked_readers, now.tracked_prefixes,
-        now.error_replies - then.error_replies);
+        now.dropped - then.dropped, now.evicted - then.evicted, now.tracked_keys,
+        now.tracked_readers, now.tracked_prefixes, now.error_replies - then.error_replies);
   }
   std::string text;
   if (section == "commandstats") {

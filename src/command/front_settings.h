@@ -24,9 +24,10 @@ enum class DebugAccess : uint8_t { kNo, kLocal, kYes };
 // Thread-safe.
 class FrontSettings {
  public:
-  std::atomic<int64_t> gate_timeout_us{10'000'000};  // replication.gate_timeout
-  std::atomic<uint32_t> clients_max{10'000};         // maxclients
-  std::atomic<int64_t> idle_timeout_us{0};           // timeout; 0 = never
+  std::atomic<int64_t> gate_timeout_us{10'000'000};    // replication.gate_timeout
+  std::atomic<uint32_t> clients_max{10'000};           // maxclients
+  std::atomic<int64_t> idle_timeout_us{0};             // timeout; 0 = never
+  std::atomic<uint64_t> client_bytes_max{UINT64_MAX};  // client_memory: of all buffers together
 
   std::atomic<DebugAccess> debug_access{DebugAccess::kNo};
 
@@ -109,6 +110,8 @@ struct FrontFigures {
   metrics::Counter connections_refused;   // over clients_max
   // Closed by us: gate timeout, output or input limit, protocol error.
   metrics::Counter connections_dropped;
+  metrics::Counter clients_evicted;  // closed for the memory that they held
+  metrics::Gauge client_bytes;       // memory of their buffers
   metrics::Counter commands_run;
   metrics::Gauge blocked;              // sessions that wait for something now
   metrics::Gauge commands_per_second;  // of the last 1.6 s

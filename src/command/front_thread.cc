@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kPooledOpsMax = 4096;
 constexpr int64_t kCheckPeriodUs = 100'000;
+// Received since the last look: buffers may have grown by so much.
+constexpr uint64_t kCheckBytes = uint64_t{16} << 20;
 
 void RemoveFrom(std::vector<Session*>* list, const Session* session) {
   list->erase(std::remove(list->begin(), list->end(), session), list->end());
@@ -42,6 +44,7 @@ FrontThread::~FrontThread() {
     session->Abandon();
     delete session;
   }
+  set_->options().pool->Charge(-static_cast<int64_t>(figures_.client_bytes.value()));
 }
 
 Op* FrontThread::NewOp(OpKind kind, Session* session) {
@@ -141,6 +144,37 @@ void FrontThread::CloseAll() {
   }
 }
 
+// Buffers are in the memory budget, and all of them together have a limit of their own: what
+// clients send and do not read must not drive out the data set
+// (https://github.com/redis/redis/issues/2136). Over it, the one that holds most is closed.
+void FrontThread::CheckClientMemory() {
+  const uint64_t received_bytes = sockets_.counters().received_bytes.value();
+  if (now_us_ < next_memory_check_us_ && received_bytes - memory_checked_bytes_ < kCheckBytes) {
+    return;
+  }
+  next_memory_check_us_ = now_us_ + kCheckPeriodUs;
+  memory_checked_bytes_ = received_bytes;
+  uint64_t bytes = 0;
+  Session* largest = nullptr;
+  for (Session* session : sessions_) {
+    const uint64_t held_bytes = session->held_bytes();
+    bytes += held_bytes;
+    if (!session->no_evict() && !session->is_closed() &&
+        (largest == nullptr || held_bytes > largest->held_bytes())) {
+      largest = session;
+    }
+  }
+  set_->options().pool->Charge(static_cast<int64_t>(bytes) -
+                               static_cast<int64_t>(figures_.client_bytes.value()));
+  figures_.client_bytes.Set(bytes);
+  const uint64_t all_bytes = set_->client_bytes();
+  const uint64_t bytes_max = set_->settings().client_bytes_max.load(std::memory_order_relaxed);
+  if (largest != nullptr && all_bytes > bytes_max && bytes > bytes_max / set_->thread_count()) {
+    largest->CloseForMemory(all_bytes, bytes_max);
+    next_memory_check_us_ = now_us_;  // the next tick looks whether that was enough
+  }
+}
+
 void FrontThread::CheckTimeouts() {
   if (now_us_ < next_check_us_) {
     return;
@@ -176,6 +210,7 @@ bool FrontThread::OnTick() {
   }
   ready_now_.clear();
   CheckTimeouts();
+  CheckClientMemory();
   sockets_.FreeClosed();
   for (Session* session : dead_) {
     if (session->ready) {
@@ -193,8 +228,7 @@ bool FrontThread::OnTick() {
     delete session;
   }
   dead_.clear();
-  return !ready_.empty() || !no_room_.empty() || !monitor_lines_.empty() ||
-         tracking_.has_notes();
+  return !ready_.empty() || !no_room_.empty() || !monitor_lines_.empty() || tracking_.has_notes();
 }
 
 }  // namespace kvstored::command

@@ -29,6 +29,10 @@
 #include "net/socket_connection.h"
 #include "shard/shard_thread.h"
 
+namespace kvstored::metrics {
+class Collection;
+}
+
 namespace kvstored::command {
 
 class FrontSet;
@@ -169,6 +173,7 @@ class FrontThread : public shard::TickHook {
 
  private:
   void CheckTimeouts();
+  void CheckClientMemory();
   void SendMonitorLines();
   void NoteSlow(const Session& session, const CommandSpec& spec,
                 std::span<const std::string_view> args, int64_t us);
@@ -200,6 +205,8 @@ class FrontThread : public shard::TickHook {
   absl::flat_hash_map<std::pair<const Session*, ShardId>, std::deque<Op*>> parked_;
   int64_t now_us_ = 0;
   int64_t next_check_us_ = 0;
+  int64_t next_memory_check_us_ = 0;
+  uint64_t memory_checked_bytes_ = 0;  // received up to the last check
 };
 
 // Immutable after construction but for its atomics; thread-safe as far as stated.
@@ -207,6 +214,7 @@ class FrontSet : public net::ConnAcceptor {
  public:
   struct Options {
     shard::ThreadSet* threads = nullptr;
+    memory::RegionPool* pool = nullptr;  // the memory budget
     const base::Digester* digester = nullptr;
     shard::NodeGate* gate = nullptr;
     NodeApi* node = nullptr;
@@ -248,6 +256,10 @@ class FrontSet : public net::ConnAcceptor {
     return next_transaction_id_.fetch_add(1, std::memory_order_relaxed);
   }
   uint64_t connection_count() const;
+  // Figures for Prometheus.
+  void Collect(metrics::Collection* out) const;
+  // Memory of all clients' buffers, up to a tenth of a second old.
+  uint64_t client_bytes() const;
   SlowLog& slow_log() {
     return slow_log_;
   }

@@ -31,6 +31,9 @@ class Output {
   size_t pending_bytes() const {
     return reply_.bytes.size() - sent_bytes_;
   }
+  size_t held_bytes() const {
+    return reply_.bytes.capacity();
+  }
   enum class FlushResult : uint8_t {
     kEmpty,    // all has left
     kPending,  // the socket is full: OnWritable() comes

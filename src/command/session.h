@@ -141,6 +141,17 @@ class Session : public net::ConnHandler {
   void SetLibrary(bool version, std::string_view text) {
     (version ? library_version_ : library_name_) = text;
   }
+  // Memory of the client's buffers: input that is not consumed, commands since MULTI, replies.
+  uint64_t held_bytes() const;
+  // CLIENT NO-EVICT: not closed for the memory that it holds.
+  bool no_evict() const {
+    return no_evict_;
+  }
+  void SetNoEvict(bool on) {
+    no_evict_ = on;
+  }
+  // Closes it because all clients together hold `all_bytes` and this one most of them.
+  void CloseForMemory(uint64_t all_bytes, uint64_t bytes_max);
   // CLIENT LIST's line, without the newline.
   std::string Describe();
   // MONITOR, until RESET or the end.
@@ -337,6 +348,7 @@ class Session : public net::ConnHandler {
   bool eof_ = false;
   bool close_now_ = false;
   bool in_exec_ = false;
+  bool no_evict_ = false;
   bool in_input_ = false;  // OnInput is running
   bool deferred_ = false;  // the running command replies later
   bool timed_ = false;     // all of the running command runs in this call

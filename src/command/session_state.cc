@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "command/dispatch.h"
 #include "command/front_thread.h"
 #include "command/session.h"
@@ -206,7 +207,22 @@ void Session::ResetState() {
   authenticated_ = false;
   reply_mode_ = ReplyMode::kOn;
   name_.clear();
+  no_evict_ = false;
   EndMonitoring();
+}
+
+uint64_t Session::held_bytes() const {
+  return (connection_ != nullptr ? connection_->held_bytes() : 0) + output_.held_bytes() +
+         queued_bytes_ + (multi_ != nullptr ? multi_->bytes : 0);
+}
+
+void Session::CloseForMemory(uint64_t all_bytes, uint64_t bytes_max) {
+  base::LogWarning(
+      absl::StrFormat("client %s closed: it holds %u bytes, all clients together %u, limit %u "
+                      "(server.client_memory)",
+                      peer_, held_bytes(), all_bytes, bytes_max));
+  front_->figures().clients_evicted.Add(1);
+  CloseNow();
 }
 
 std::string Session::Describe() {
@@ -230,6 +246,9 @@ std::string Session::Describe() {
   if ((blocked_ & kBlockedClosing) != 0) {
     flags += 'c';
   }
+  if (no_evict_) {
+    flags += 'e';
+  }
   if (flags.empty()) {
     flags += 'N';
   }
@@ -242,8 +261,8 @@ std::string Session::Describe() {
       (now_us - created_us_) / 1'000'000, (now_us - last_input_us_) / 1'000'000, flags,
       multi_ != nullptr ? static_cast<int>(multi_->commands.size()) : -1, input_bytes,
       multi_ != nullptr ? multi_->bytes : 0, output_.pending_bytes(), queue_.size(), queued_bytes_,
-      input_bytes + output_.pending_bytes() + queued_bytes_,
-      last_command_ != nullptr ? last_command_->name : "NULL", TrackingRedirect(), protocol_);
+      held_bytes(), last_command_ != nullptr ? last_command_->name : "NULL", TrackingRedirect(),
+      protocol_);
   if (!library_name_.empty() || !library_version_.empty()) {
     text += " lib-name=" + library_name_ + " lib-ver=" + library_version_;
   }

@@ -32,6 +32,10 @@ class Connection {
   virtual int fd() const = 0;
   // Bytes received and not consumed.
   virtual size_t input_bytes() const = 0;
+  // Memory held for them.
+  virtual size_t held_bytes() const {
+    return input_bytes();
+  }
 };
 
 // All calls on the connection's thread, never one inside another.

@@ -27,6 +27,9 @@ class InputBuffer {
   size_t size() const {
     return end_ - begin_;
   }
+  size_t capacity() const {
+    return capacity_;
+  }
   char* data() {
     return bytes_ + begin_;
   }
@@ -98,6 +101,9 @@ class SocketConnection : public Connection, public base::PollTarget {
   }
   size_t input_bytes() const override {
     return input_.size();
+  }
+  size_t held_bytes() const override {
+    return input_.capacity();
   }
 
   void OnReady(uint32_t events) override;

@@ -28,6 +28,7 @@ struct Config {
     uint32_t threads = 0;  // 0 until ResolveConfig
     uint32_t shards = 0;   // 0 until ResolveConfig; counts only for a new data directory
     uint32_t maxclients = 0;
+    uint64_t client_memory_bytes = 0;  // 0: see ClientMemoryBytes
     uint32_t tracking_table_max_keys = 0;  // 0: no limit
     uint64_t timeout_us = 0;               // idle clients are closed; 0: never
     std::string log_format;                // text, json
@@ -133,6 +134,8 @@ Machine ThisMachine();
 // What memory.pool_size asks for. Its 0 is not resolved to a number: max_memory may change while
 // the node runs, and nobody has set two keys that contradict each other then. Config is resolved.
 uint64_t InitialPoolBytes(const Config& config);
+// The same of server.client_memory.
+uint64_t ClientMemoryBytes(const Config& config);
 
 // The value as the file would write it, without quotes ("8GiB", "500ms", "persisted", "7379").
 std::string ConfigValueText(const KeySpec& key, const Config& config);

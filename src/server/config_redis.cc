@@ -32,7 +32,7 @@ struct Mapped {
   const char* key;
   Form form;
 };
-constexpr std::array<Mapped, 17> kMapped = {{
+constexpr std::array<Mapped, 18> kMapped = {{
     {"appendfsync", "log.sync", Form::kSync},
     {"bind", "server.bind", Form::kText},
     {"dir", "server.data_dir", Form::kText},
@@ -44,6 +44,7 @@ constexpr std::array<Mapped, 17> kMapped = {{
     {"loglevel", "server.log_level", Form::kLevel},
     {"maxclients", "server.maxclients", Form::kText},
     {"maxmemory", "memory.max_memory", Form::kBytes},
+    {"maxmemory-clients", "server.client_memory", Form::kBytes},
     {"maxmemory-policy", "memory.eviction", Form::kText},
     {"port", "server.port", Form::kText},
     {"slowlog-log-slower-than", "latency.slowlog_threshold", Form::kMicroseconds},
@@ -95,7 +96,9 @@ std::string ToRedis(const Mapped& mapped, const Config& config) {
     case Form::kPercentiles:
       return text;
     case Form::kBytes:
-      return std::to_string(config.memory.max_memory_bytes);
+      return std::to_string(mapped.name == std::string_view("maxmemory")
+                                ? config.memory.max_memory_bytes
+                                : ClientMemoryBytes(config));
     case Form::kSeconds:
       return std::to_string((config.server.timeout_us + 999999) / 1000000);
     case Form::kMilliseconds:

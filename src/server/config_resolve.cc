@@ -80,6 +80,13 @@ absl::Status ResolveConfig(const Machine& machine, Config* config) {
   return absl::OkStatus();
 }
 
+uint64_t ClientMemoryBytes(const Config& config) {
+  constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
+  return config.server.client_memory_bytes != 0
+             ? config.server.client_memory_bytes
+             : std::max(config.memory.max_memory_bytes / 4, kLeastBytes);
+}
+
 uint64_t InitialPoolBytes(const Config& config) {
   return config.memory.pool_size_bytes != 0
              ? config.memory.pool_size_bytes

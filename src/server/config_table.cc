@@ -38,6 +38,11 @@ constexpr std::array kKeys = {
             "Fixed when a data directory is made; a replica takes over its primary's."},
     KeySpec{"server.maxclients", KeyKind::kCount, KVS_FIELD(server.maxclients), "10000", 1, 1000000,
             "", true, "Client connections at a time; one more is told so and closed."},
+    KeySpec{
+        "server.client_memory", KeyKind::kSize, KVS_FIELD(server.client_memory_bytes), "0", kMib,
+        64 * kTib, "", true,
+        "Buffers of all clients together. Over it the client that holds most is closed, unless\n"
+        "CLIENT NO-EVICT is on. 0: a quarter of max_memory, at least 16MiB."},
     KeySpec{"server.tracking_table_max_keys", KeyKind::kCount,
             KVS_FIELD(server.tracking_table_max_keys), "1000000", 0, 1000000000, "", true,
             "Keys that are remembered for clients with CLIENT TRACKING; one more, and the readers\n"

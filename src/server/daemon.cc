@@ -51,6 +51,7 @@ absl::Status Daemon::Start() {
                                            BootId()));
   front_ = std::make_unique<command::FrontSet>(
       command::FrontSet::Options{.threads = node_->threads(),
+                                 .pool = &node_->core()->pool,
                                  .digester = &node_->core()->digester,
                                  .gate = &node_->core()->gate,
                                  .node = node_.get(),
@@ -99,6 +100,7 @@ void Daemon::ApplySettings(const Config& config) {
   command::FrontSettings& settings = front_->settings();
   settings.gate_timeout_us.store(static_cast<int64_t>(config.replication.gate_timeout_us));
   settings.clients_max.store(config.server.maxclients);
+  settings.client_bytes_max.store(ClientMemoryBytes(config));
   front_->tracking().keys_max.store(config.server.tracking_table_max_keys);
   settings.idle_timeout_us.store(static_cast<int64_t>(config.server.timeout_us));
   base::SetLogLevel(config.server.log_level);

@@ -9,6 +9,7 @@ namespace kvstored::server {
 
 void Daemon::AddMetrics() {
   registry_.Add([this](metrics::Collection* out) { CollectNode(out); });
+  registry_.Add([this](metrics::Collection* out) { front_->Collect(out); });
   registry_.Add([this](metrics::Collection* out) { CollectStore(node_->threads(), out); });
   registry_.Add([this](metrics::Collection* out) { CollectStalls(out); });
   registry_.Add([this](metrics::Collection* out) { CollectLog(out); });

@@ -89,6 +89,7 @@ absl::Status Cluster::TryStart(SimNode* node) {
                        server::Node::Create(config, seams, "boot" + std::to_string(node->boot)));
   node->front = std::make_unique<command::FrontSet>(
       command::FrontSet::Options{.threads = node->node->threads(),
+                                 .pool = &node->node->core()->pool,
                                  .digester = &node->node->core()->digester,
                                  .gate = &node->node->core()->gate,
                                  .node = node->node.get(),

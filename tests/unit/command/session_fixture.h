@@ -196,6 +196,7 @@ class SessionFixture : public testing::Test {
       threads_.thread(i)->SetSafeSource([this](ShardId shard) { return safe_[shard]; });
     }
     set_ = std::make_unique<FrontSet>(FrontSet::Options{.threads = &threads_,
+                                                        .pool = &pool_,
                                                         .digester = &digester_,
                                                         .gate = &gate_,
                                                         .node = &node_,
