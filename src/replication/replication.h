@@ -36,13 +36,13 @@ struct ReplicationOptions {
   // Lanes opened with each peer, at most the shard count; `lanes` of them are used (P14).
   uint16_t lane_count_max = 1;
   uint16_t lanes = 1;
-  size_t ring_bytes = kRingBytes;           // per shard at a replica; a power of two
-  size_t backlog_bytes = size_t{64} << 20;  // recent batches kept in memory, all shards together
+  size_t ring_bytes = kRingBytes;             // per shard at a replica; a power of two
+  size_t backlog_bytes = size_t{64} << 20;    // recent batches kept in memory, all shards together
   std::function<void(int64_t bytes)> charge;  // told what the backlog holds more, or less
-  size_t slice_bytes = size_t{16} << 20;    // full sync: slices under way, all shards together
-  uint32_t lane_credits = 256;              // writes under way on a lane, towards a replica
-  uint32_t handshakes_max = 16;             // accepted links that are not admitted yet
-  int64_t link_timeout_us = 5'000'000;      // nothing heard for so long: the link is dead
+  size_t slice_bytes = size_t{16} << 20;      // full sync: slices under way, all shards together
+  uint32_t lane_credits = 256;                // writes under way on a lane, towards a replica
+  uint32_t handshakes_max = 16;               // accepted links that are not admitted yet
+  int64_t link_timeout_us = 5'000'000;        // nothing heard for so long: the link is dead
   int64_t heartbeat_us = 100'000;
   int64_t reconnect_min_us = 50'000;  // back-off, doubled with jitter up to
   int64_t reconnect_max_us = 5'000'000;

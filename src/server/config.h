@@ -28,7 +28,7 @@ struct Config {
     uint32_t threads = 0;  // 0 until ResolveConfig
     uint32_t shards = 0;   // 0 until ResolveConfig; counts only for a new data directory
     uint32_t maxclients = 0;
-    uint64_t client_memory_bytes = 0;  // 0: see ClientMemoryBytes
+    uint64_t client_memory_bytes = 0;      // 0: see ClientMemoryBytes
     uint32_t tracking_table_max_keys = 0;  // 0: no limit
     uint64_t timeout_us = 0;               // idle clients are closed; 0: never
     std::string log_format;                // text, json

@@ -147,8 +147,10 @@ def test_many_idle_connections(node):
 
 
 def test_maxclients(node):
-    assert attempt(node, "CONFIG", "SET", "maxclients", "3") == "OK"
-    held = [connect(node) for _ in range(3)]
+    first = Resp(node.port)
+    node.wait("nobody else", lambda: b"\nconnected_clients:1\r" in b"\n" + first.call("INFO", "clients"))
+    assert first.call("CONFIG", "SET", "maxclients", "3") == "OK"
+    held = [connect(node) for _ in range(2)]
     for sock in held:
         sock.sendall(b"PING\r\n")
         assert sock.recv(100) == b"+PONG\r\n"
