@@ -7,18 +7,18 @@
 namespace kvstored::base {
 namespace {
 
-constexpr uint64_t kPolynomial = 0x95ac9329ac4bc9b5;
+constexpr uint64_t kJonesPolynomial = 0x95ac9329ac4bc9b5;
 constexpr size_t kLanes = 8;
 
-using Tables = std::array<std::array<uint64_t, 256>, kLanes>;
+using Crc64Tables = std::array<std::array<uint64_t, 256>, kLanes>;
 
 // tables[n][b]: what byte b does to the checksum n bytes later.
-constexpr Tables MakeTables() {
-  Tables tables{};
+constexpr Crc64Tables MakeCrc64Tables() {
+  Crc64Tables tables{};
   for (uint64_t byte = 0; byte < 256; ++byte) {
     uint64_t crc = byte;
     for (int bit = 0; bit < 8; ++bit) {
-      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kJonesPolynomial : 0);
     }
     tables[0][byte] = crc;
   }
@@ -31,7 +31,7 @@ constexpr Tables MakeTables() {
   return tables;
 }
 
-constexpr Tables kTables = MakeTables();
+constexpr Crc64Tables kCrc64Tables = MakeCrc64Tables();
 
 }  // namespace
 
@@ -43,12 +43,12 @@ uint64_t Crc64(uint64_t crc, std::string_view bytes) {
     word ^= crc;
     crc = 0;
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      crc ^= kTables[kLanes - 1 - lane][(word >> (8 * lane)) & 0xff];
+      crc ^= kCrc64Tables[kLanes - 1 - lane][(word >> (8 * lane)) & 0xff];
     }
     bytes.remove_prefix(kLanes);
   }
   for (const char c : bytes) {
-    crc = (crc >> 8) ^ kTables[0][(crc ^ static_cast<unsigned char>(c)) & 0xff];
+    crc = (crc >> 8) ^ kCrc64Tables[0][(crc ^ static_cast<unsigned char>(c)) & 0xff];
   }
   return crc;
 }

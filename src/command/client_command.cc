@@ -256,6 +256,8 @@ void ClientOnOff(Session& session, ClientArgs args) {
   }
   if (EqualsIgnoreCase(args[1], "no-evict")) {
     session.SetNoEvict(on);
+  } else {
+    session.SetUsesKeys(!on);
   }
   session.out().Simple("OK");
 }

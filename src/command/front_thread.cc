@@ -60,6 +60,7 @@ Op* FrontThread::NewOp(OpKind kind, Session* session) {
   op->kind = kind;
   op->session = session;
   op->protocol = static_cast<uint8_t>(session->protocol());
+  op->uses = session->uses_keys();
   return op;
 }
 

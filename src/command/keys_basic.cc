@@ -121,7 +121,10 @@ OpResult HandleExists(ShardCall& call) {
   const bool uses = EqualsIgnoreCase(call.args[0], "touch");
   int64_t present = 0;
   for (const Key& key : call.keys) {
-    const store::Item* item = uses ? call.shard->Find(key) : call.shard->Look(key);
+    const store::Item* item = call.shard->Look(key);
+    if (item != nullptr && uses) {
+      call.shard->store()->NoteUse(*item);  // also after CLIENT NO-TOUCH
+    }
     present += item != nullptr ? 1 : 0;
   }
   call.out->Integer(present);

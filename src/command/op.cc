@@ -71,6 +71,7 @@ Op::~Op() = default;
 void Op::Clear() {
   kind = OpKind::kGroup;
   done = silent = parked = tracked = remote = redirected = false;
+  uses = true;
   protocol = 2;
   result = OpResult::kOk;
   shard = 0;

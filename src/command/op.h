@@ -79,6 +79,7 @@ struct Op : base::Task {
   bool redirected = false;  // kPush: for another client, when its turn has come
   bool tracked = false;     // its keys are remembered (tracking.h)
   bool remote = false;      // runs on another thread than the session's
+  bool uses = true;         // no CLIENT NO-TOUCH
   uint8_t protocol = 2;
   OpResult result = OpResult::kOk;  // kShardsPart
   ShardId shard = 0;

@@ -156,11 +156,10 @@ OpResult PartTime(PartCall& call) {
 
 void MergeTime(Session& session, std::span<const std::string_view> /*args*/,
                std::span<const std::string> parts) {
-  constexpr uint64_t kMicrosecondsPerSecond = 1'000'000;
   const uint64_t now_us = PartReader(parts[0]).Number();
   session.out().Array(2);
-  session.out().Bulk(std::to_string(now_us / kMicrosecondsPerSecond));
-  session.out().Bulk(std::to_string(now_us % kMicrosecondsPerSecond));
+  session.out().Bulk(std::to_string(now_us / 1'000'000));
+  session.out().Bulk(std::to_string(now_us % 1'000'000));
 }
 
 }  // namespace kvstored::command

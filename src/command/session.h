@@ -150,6 +150,13 @@ class Session : public net::ConnHandler {
   void SetNoEvict(bool on) {
     no_evict_ = on;
   }
+  // False after CLIENT NO-TOUCH ON: its reads leave no trace in how recently keys were used.
+  bool uses_keys() const {
+    return uses_keys_;
+  }
+  void SetUsesKeys(bool on) {
+    uses_keys_ = on;
+  }
   // Closes it because all clients together hold `all_bytes` and this one most of them.
   void CloseForMemory(uint64_t all_bytes, uint64_t bytes_max);
   // CLIENT LIST's line, without the newline.
@@ -349,6 +356,7 @@ class Session : public net::ConnHandler {
   bool close_now_ = false;
   bool in_exec_ = false;
   bool no_evict_ = false;
+  bool uses_keys_ = true;
   bool in_input_ = false;  // OnInput is running
   bool deferred_ = false;  // the running command replies later
   bool timed_ = false;     // all of the running command runs in this call

@@ -41,7 +41,7 @@ OpResult RunWatchPart(Op* op, shard::Shard* shard) {
 }
 
 OpResult Execute(Op* op, shard::Shard* shard) {
-  shard->BeginCommand();
+  shard->BeginCommand(op->uses);
   switch (op->kind) {
     case OpKind::kWatchPart:
       return RunWatchPart(op, shard);

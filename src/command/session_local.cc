@@ -83,7 +83,7 @@ bool Session::TryRunMget(std::span<const std::string_view> args) {
   for (const Key& key : scratch.keys) {
     shard::Shard* shard =
         front_->thread().shard(base::ShardOf(key.digest, front_->thread().shard_count()));
-    shard->BeginCommand();
+    shard->BeginCommand(uses_keys_);
     if (RemembersReads()) {
       tracked.Reads(shard->id(), {&key, 1});
     }

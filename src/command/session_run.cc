@@ -262,7 +262,7 @@ Session::RunResult Session::RunKey(const CommandSpec* spec, std::span<const std:
     OpResult result = OpResult::kWait;
     const ReplyMark mark = BeginReply();
     if (!shard->IsHeldByOther(0)) {
-      shard->BeginCommand();
+      shard->BeginCommand(uses_keys_);
       TrackedRun tracked(&front_->tracking(), *this);
       if (RemembersReads() && (spec->flags & kFlagReadonly) != 0) {
         tracked.Reads(shard_id, {&key, 1});

@@ -208,6 +208,7 @@ void Session::ResetState() {
   reply_mode_ = ReplyMode::kOn;
   name_.clear();
   no_evict_ = false;
+  uses_keys_ = true;
   EndMonitoring();
 }
 
@@ -248,6 +249,9 @@ std::string Session::Describe() {
   }
   if (no_evict_) {
     flags += 'e';
+  }
+  if (!uses_keys_) {
+    flags += 'T';
   }
   if (flags.empty()) {
     flags += 'N';

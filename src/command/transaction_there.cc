@@ -156,7 +156,7 @@ void Transaction::ReserveThere(ThreadPart* part) {
 OpResult Transaction::RunStep(shard::Shard* shard, CommandPart* part) {
   TransactionCommand* command = commands_[part->command].get();
   const CommandSpec& spec = *command->spec;
-  shard->BeginCommand();
+  shard->BeginCommand(op_->uses);
   switch (spec.reach) {
     case Reach::kShards: {
       PartCall call{

@@ -85,15 +85,17 @@ class Shard {
 
   // --- Reading. Each call notes what the reply depends on; dependency() tells it. ---
 
-  // Begins a command: forgets noted dependencies.
-  void BeginCommand() {
+  // Begins a command: forgets noted dependencies. Not `uses`: what it finds is not used by that
+  // (CLIENT NO-TOUCH).
+  void BeginCommand(bool uses = true) {
     dependency_ = 0;
+    uses_ = uses;
   }
   // The live item or null; an expired one is hidden (but noted: what is hidden was seen, P9).
   // Counted as a hit or a miss, and the hit as a use of the item.
   const store::Item* Find(const Key& key) {
     const store::Item* item = Look(key);
-    if (item != nullptr) {
+    if (item != nullptr && uses_) {
       store_.NoteUse(*item);
     }
     return item;
@@ -370,6 +372,7 @@ class Shard {
   Seq epoch_begin_ = 0;  // of the newest epoch that this shard opened; 0: none
   std::atomic<Seq> committed_{0};
   Seq dependency_ = 0;
+  bool uses_ = true;  // the running command
   uint64_t now_us_ = 0;
 
   std::shared_ptr<record::Batch> batch_;  // under construction

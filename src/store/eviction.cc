@@ -9,7 +9,7 @@
 namespace kvstored::store {
 namespace {
 
-constexpr uint32_t kSampleCount = 16;
+constexpr uint32_t kVictimSampleCount = 16;
 
 }  // namespace
 
@@ -50,8 +50,8 @@ const Item* Store::Impl::FindVictim(uint64_t random, uint32_t bucket_budget) {
   if (IsRandom(eviction_)) {
     eviction_cursor_ = random;
   }
-  const uint32_t wanted = IsRandom(eviction_) ? 1 : kSampleCount;
-  std::array<const Item*, kSampleCount> sample;
+  const uint32_t wanted = IsRandom(eviction_) ? 1 : kVictimSampleCount;
+  std::array<const Item*, kVictimSampleCount> sample;
   uint32_t count = 0;
   eviction_cursor_ = index.Walk(eviction_cursor_, bucket_budget, [&](Entry entry) {
     if (count < wanted && (!IsVolatile(eviction_) || EntryHasExpiry(entry))) {

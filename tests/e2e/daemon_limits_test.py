@@ -170,9 +170,12 @@ def test_before_the_password_little_is_accepted(tmp_path):
         node = cluster.node("node", settings=["replication.ack_replicas=0", f"security.password_file={password}"]).start()
 
         def answers():
-            with connect(node) as sock:
-                sock.sendall(b"PING\r\n")
-                return sock.recv(100) == b"-NOAUTH Authentication required.\r\n"
+            try:
+                with connect(node) as sock:
+                    sock.sendall(b"PING\r\n")
+                    return sock.recv(100) == b"-NOAUTH Authentication required.\r\n"
+            except OSError:
+                return False  # not listening yet
 
         node.wait("asking for the password", answers)
         for request, reply in [(b"*11\r\n", b"-ERR Protocol error: unauthenticated multibulk length\r\n"),

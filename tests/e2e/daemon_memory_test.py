@@ -3,12 +3,12 @@ replica holds what the primary holds."""
 
 import re
 import socket
-import time
 import urllib.request
 
 import pytest
 
 from cluster_fixture import Cluster, attempt, wait_equal
+from cluster import Resp
 
 MIB = 1 << 20
 SMALL = ["memory.max_memory=64MiB", "memory.pool_size=8MiB", "log.sync=off", "log.segment_size=16MiB"]
@@ -109,5 +109,28 @@ def test_figures_are_exported(tmp_path):
         assert slabs > 2 * MIB
         assert re.search(r'^kvstored_slab_free_bytes\{slot_bytes="\d+"\} ', text, re.M)
         assert re.search(r'^kvstored_slab_waste_bytes\{slot_bytes="\d+"\} ', text, re.M)
+    finally:
+        cluster.close()
+
+
+def test_no_touch_leaves_no_trace(tmp_path):
+    cluster = Cluster(tmp_path, 4, SMALL)
+    try:
+        node = cluster.alone()
+        quiet, other = Resp(node.port), Resp(node.port)
+        assert quiet.call("CLIENT", "NO-TOUCH", "ON") == "OK"
+        assert quiet.call("SET", "key", "v") == "OK"
+
+        def idle_seconds():
+            assert quiet.call("GET", "key") == b"v"
+            return other.call("OBJECT", "IDLETIME", "key")
+
+        node.wait("two seconds without a use", lambda: idle_seconds() >= 2)
+        # In one batch, so that no time passes between the two.
+        other.send(Resp.encode("GET", "key") + Resp.encode("OBJECT", "IDLETIME", "key"))
+        assert other.read() == b"v"
+        assert other.read() < 2
+        quiet.close()
+        other.close()
     finally:
         cluster.close()

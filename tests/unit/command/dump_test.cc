@@ -64,7 +64,8 @@ TEST_F(Dump, HasTheBytesOfRedis) {
 }
 
 TEST_F(Dump, ComesBackWhateverTheLength) {
-  for (const size_t size_bytes : {1, 63, 64, 16'383, 16'384, 70'000, 3'000'000}) {
+  for (const size_t size_bytes :
+       std::initializer_list<size_t>{1, 63, 64, 16'383, 16'384, 70'000, 3'000'000}) {
     std::string value(size_bytes, '\0');
     for (size_t i = 0; i < size_bytes; ++i) {
       value[i] = static_cast<char>(i * 31 + i / 256);

@@ -85,7 +85,7 @@ TEST_F(TrackingTest, EveryCommandThatReadsIsRemembered) {
 // The reply waits for its commit, the message for the reply.
 TEST_F(TrackingTest, AChangeIsToldBehindTheReplyThatItMakesStale) {
   Track();
-  for (const int at : {0, 1}) {
+  for (const size_t at : {size_t{0}, size_t{1}}) {
     Ask(writer_, {"SET", keys_[at], "1"});
     Commit(false);
     writer_->Send(Encode({"SET", keys_[at], "2"}));
@@ -103,12 +103,12 @@ TEST_F(TrackingTest, AChangeIsToldBehindTheReplyThatItMakesStale) {
 
 TEST_F(TrackingTest, OwnWritesAreToldBehindTheirReplyButForNoLoop) {
   Track();
-  for (const int at : {0, 1}) {
+  for (const size_t at : {size_t{0}, size_t{1}}) {
     Ask(reader_, {"GET", keys_[at]});
     EXPECT_EQ(Ask(reader_, {"SET", keys_[at], "1"}), "+OK\r\n" + Told({keys_[at]}));
   }
   Track({"NOLOOP"});
-  for (const int at : {0, 1}) {
+  for (const size_t at : {size_t{0}, size_t{1}}) {
     Ask(reader_, {"GET", keys_[at]});
     EXPECT_EQ(Ask(reader_, {"SET", keys_[at], "1"}), "+OK\r\n");
     Ask(writer_, {"SET", keys_[at], "2"});
@@ -167,7 +167,7 @@ TEST_F(TrackingTest, CachingIsForTheNextCommand) {
   Ask(reader_, {"GET", keys_[1]});
   Ask(writer_, {"SET", keys_[1], "1"});
   EXPECT_EQ(reader_->Take(), "");
-  for (const int at : {0, 1}) {
+  for (const size_t at : {size_t{0}, size_t{1}}) {
     EXPECT_EQ(Ask(reader_, {"CLIENT", "CACHING", "YES"}), "+OK\r\n");
     Ask(reader_, {"GET", keys_[at]});
     Ask(reader_, {"GET", keys_[2]});

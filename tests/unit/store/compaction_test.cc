@@ -1,6 +1,7 @@
 // Items that lie thinly move together; nothing is lost, and the chunks come back.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -39,7 +40,7 @@ class CompactionTest : public testing::Test, public StoreFixture {
 TEST_F(CompactionTest, WhatFreesLeaveThinComesTogether) {
   std::map<std::string, std::string> model;
   Seq seq = 0;
-  for (int i = 0; i < 400'000; ++i) {
+  for (uint64_t i = 0; i < 400'000; ++i) {
     const std::string key = "key:" + std::to_string(i);
     const std::string value(20 + random_.Below(200), static_cast<char>('a' + i % 26));
     const uint64_t expiry_ms = i % 3 == 0 ? 1'000 + i : 0;
@@ -66,7 +67,7 @@ TEST_F(CompactionTest, WhatFreesLeaveThinComesTogether) {
 TEST_F(CompactionTest, WritesMayComeInBetween) {
   std::map<std::string, std::string> model;
   Seq seq = 0;
-  for (int round = 0; round < 300'000; ++round) {
+  for (uint64_t round = 0; round < 300'000; ++round) {
     const std::string key = "key:" + std::to_string(random_.Below(30'000));
     // Sizes that change as the rounds go on, and removals that leave holes.
     const size_t bytes = 10 + random_.Below(40) * (1 + round / 30'000);
@@ -96,7 +97,8 @@ TEST_F(CompactionTest, AChangeOfSizesStrandsNothing) {
   Seq seq = 0;
   uint64_t next = 0;
   store().SetEviction(Eviction::kAllKeysRandom);
-  for (const size_t bytes : {100, 1'000, 64, 9'000, 300, 40'000, 150, 2'500, 80, 600}) {
+  for (const size_t bytes :
+       std::initializer_list<size_t>{100, 1'000, 64, 9'000, 300, 40'000, 150, 2'500, 80, 600}) {
     const uint64_t written_before = seq;
     while ((seq - written_before) * bytes < 2 * kDataBytes) {
       const std::string key = std::to_string(next++);
