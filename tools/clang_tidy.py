@@ -2,7 +2,7 @@
 
   tools/clang_tidy.py BUILD_DIR [--all | FILE...]
 
-Without more it looks at src and tools: tests include half of the system each and would triple the time;
+Without more it looks at src, tools and bench: tests include half of the system each and would triple the time;
 `--all` (ctest label long) takes them too.
 A file is looked at again only if it, a header of ours that it reaches, .clang-tidy or its compiler flags
 changed: a fresh clone has no base to compare with, so the memory is by content (.cache/tidy).
@@ -36,7 +36,7 @@ def reached(path, roots, seen):
 
 def key_of(entry, settings):
     seen = {}
-    reached(Path(entry["file"]).resolve(), [ROOT / "src", ROOT / "include", ROOT], seen)
+    reached(Path(entry["file"]).resolve(), [ROOT / "src", ROOT / "include", ROOT / "bench", ROOT], seen)
     # The flags without paths of the tree, so that two trees share what they know.
     flags = re.sub(r"-o \S+|-c \S+|\S*ccache\S*", "", entry["command"])
     digest = hashlib.sha256(settings + flags.encode())
@@ -67,7 +67,7 @@ def main():
     entries = json.loads((build_dir / "compile_commands.json").read_text())
     for entry in entries:
         name = entry["file"]
-        ours = [str(ROOT / top) + "/" for top in ("src", "tools")]
+        ours = [str(ROOT / top) + "/" for top in ("src", "tools", "bench")]
         wanted = name in only if only else everything or name.startswith(tuple(ours))
         if not wanted or name.startswith(str(build_dir)) or not Path(name).exists():
             continue

@@ -20,7 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LABELS = ["style", "unit", "golden", "sim", "fuzz", "crash", "e2e", "vm", "long"]
-THREADED = ["base", "net", "shard", "log", "command", "store", "fabric", "replication", "server"]
+THREADED = ["base", "net", "shard", "log", "command", "store", "fabric", "replication", "server",
+            "bench"]
 PROGRESS_SECONDS = 15
 CONFIGURE = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-DKVS_WERROR=ON"]
 SANITIZER = [

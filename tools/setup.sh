@@ -12,7 +12,7 @@ build_packages=(
   libxxhash-dev liblz4-dev nlohmann-json3-dev libssl-dev libhiredis-dev libgtest-dev libgmock-dev redis-tools)
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 clang-tidy-14 clang-format-14 systemd python3-pytest curl
-  git redis-server
+  git redis-server memcached
   nodejs python3-redis php-cli php-redis ruby-redis libredis-perl)
 
 packages=("${build_packages[@]}")
@@ -62,11 +62,13 @@ if [ "${#missing[@]}" -gt 0 ]; then
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq)
   "${apt[@]}" update
   "${apt[@]}" install -y --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
-  # Nor at the next boot: the tests start redis-server themselves.
-  if [[ " ${missing[*]} " == *" redis-server "* ]]; then
-    "${as_root[@]}" systemctl --quiet disable redis-server.service ||
-      echo "setup: redis-server was installed and stays enabled at boot"
-  fi
+  # Nor at the next boot: the tests start them themselves.
+  for daemon in redis-server memcached; do
+    if [[ " ${missing[*]} " == *" $daemon "* ]]; then
+      "${as_root[@]}" systemctl --quiet disable "$daemon.service" ||
+        echo "setup: $daemon was installed and stays enabled at boot"
+    fi
+  done
   echo "setup: packages installed after ${SECONDS} s"
 fi
 
