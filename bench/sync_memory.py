@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import cluster  # noqa: E402
-import compare  # noqa: E402
+import nodes  # noqa: E402
 
 VALUE_BYTES = 1000
 ITEM_BYTES = 1016
@@ -65,12 +65,11 @@ class Writer(threading.Thread):
 
 def run(options, directory):
     keys = options.mib * (1 << 20) // ITEM_BYTES
-    primary = compare.KvNode("primary", directory, None,
+    primary = nodes.KvNode("primary", directory, None,
                              ["log.retain=0", "memory.max_memory=6gb"]).up()
-    replica = compare.KvNode("replica", directory, None, ["memory.max_memory=6gb"])
+    replica = nodes.KvNode("replica", directory, None, ["memory.max_memory=6gb"])
     try:
-        compare.load(primary, "--sequential", connections=16, depth=16, operations=keys, keys=keys,
-                     value_bytes=VALUE_BYTES, cpu=None)
+        nodes.fill(primary, keys, VALUE_BYTES)
         primary.must_kvctl("checkpoint")  # the log no longer reaches back
         writer = Writer(primary.port, keys, options.writes_per_s)
         writer.start()
