@@ -73,12 +73,13 @@ void SlabAllocator::UnfileChunk(Chunk* chunk) {
 
 void* SlabAllocator::PoolChunk() {
   void* chunk = pool_->Allocate();
-  if (chunk == nullptr && must_succeed_) {
+  if (chunk == nullptr && (must_succeed_ || beyond_limit_)) {
     chunk = pool_->Allocate(/*beyond_limit=*/true);
     // Recovery drops the whole of a transaction that was not closed: ending is what keeps it whole.
-    KVS_CHECK(
-        chunk != nullptr, "the kernel refuses %llu bytes inside a transaction; held_bytes=%llu",
-        static_cast<unsigned long long>(kChunkBytes), static_cast<unsigned long long>(held_bytes_));
+    KVS_CHECK(chunk != nullptr || !must_succeed_,
+              "the kernel refuses %llu bytes inside a transaction; held_bytes=%llu",
+              static_cast<unsigned long long>(kChunkBytes),
+              static_cast<unsigned long long>(held_bytes_));
   }
   return chunk;
 }

@@ -90,6 +90,11 @@ class SlabAllocator {
   bool must_succeed() const {
     return must_succeed_;
   }
+  // While `on`, the pool's limit does not bind, only the kernel does: for what is there already, on
+  // disk or on the primary, and must be held whatever the limit says now.
+  void SetBeyondLimit(bool on) {
+    beyond_limit_ = on;
+  }
   // A whole chunk, for what no class holds.
   void* AllocateChunk();
   void FreeChunk(void* chunk);
@@ -152,6 +157,7 @@ class SlabAllocator {
 
   RegionPool* const pool_;
   bool must_succeed_ = false;
+  bool beyond_limit_ = false;
   std::array<ClassState, kSlotClassCount> classes_;
   Chunk* whole_group_chunks_ = nullptr;  // chunks with a free group of eight pages
   Chunk* page_chunks_ = nullptr;         // chunks with free pages, but no free group

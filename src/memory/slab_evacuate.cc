@@ -83,6 +83,7 @@ size_t SlabAllocator::NextToMove(std::span<void*> slots) {
   for (; count == 0 && evacuated_ != nullptr && evacuated_page_ < kPageCount; ++evacuated_page_) {
     if ((evacuated_->free_pages >> evacuated_page_ & 1) != 0 ||
         evacuated_->first_page[evacuated_page_] != evacuated_page_) {
+      evacuated_slot_ = 0;  // the slab may have gone while it was half moved
       continue;
     }
     const Slab& slab = evacuated_->slabs[evacuated_page_];

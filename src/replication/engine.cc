@@ -148,6 +148,7 @@ bool Replication::Engine::DrainMail() {
 }
 
 bool Replication::Engine::Pump(int64_t now_us) {
+  context_.log_awaited = false;
   if (primary_ != nullptr) {
     return primary_->Pump(now_us);
   }
@@ -165,7 +166,8 @@ int64_t Replication::Engine::NextTimerUs() const {
     due = std::min(due, follower_->timer_us());
   }
   if (primary_ != nullptr) {
-    due = std::min(due, context_.now_us() + kNeededPeriodUs);
+    due =
+        std::min(due, context_.now_us() + (context_.log_awaited ? kReadAgainUs : kNeededPeriodUs));
   }
   return due;
 }

@@ -30,6 +30,9 @@ class LinkHost {
   virtual void Admit(Link* link, const Hello& hello, const std::string& peer_host) = 0;
 };
 
+// What is on its way to the log is there soon.
+inline constexpr int64_t kReadAgainUs = 1'000;
+
 struct EngineContext {
   ReplicationOptions options;
   Fabric* fabric = nullptr;
@@ -42,6 +45,7 @@ struct EngineContext {
   ReplicationCounters* counters = nullptr;
   base::Random* random = nullptr;
   std::function<void(ShardId)> progress_moved;
+  bool log_awaited = false;  // a stream asks the log again soon (kReadAgainUs)
   // Runs the work in a coming drain of the inbox. Thread-safe, outlives the engine (then drops it).
   std::function<void(std::function<void()>)> post;
   // Facts() completed by what the engine knows better: a primary's ends, committed, members.

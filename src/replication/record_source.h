@@ -32,8 +32,8 @@ class RecordSource {
 
   using ReadDone = std::function<void(absl::StatusOr<record::BatchRef>)>;
   // At most about max_bytes (but at least one record) of live records that begin exactly at
-  // from_seq. kOutOfRange: no longer in the log (full sync needed) or beyond its end. One call
-  // per stream at a time.
+  // from_seq. kOutOfRange: no longer in the log (full sync needed) or beyond its end. kUnavailable:
+  // not written yet, ask again. One call per stream at a time.
   virtual void ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone done) = 0;
 
   using SliceDone = std::function<void(absl::StatusOr<Slice>)>;

@@ -105,7 +105,7 @@ bool SendStream::FindLive() {
 }
 
 void SendStream::ReadFromLog() {
-  if (reading_) {
+  if (reading_ || context_->now_us() < read_again_us_) {
     return;
   }
   reading_ = true;
@@ -116,6 +116,12 @@ void SendStream::ReadFromLog() {
       alive_.Guard<absl::StatusOr<record::BatchRef>>(
           *context_, [this, from](const absl::StatusOr<record::BatchRef>& batch) {
             reading_ = false;
+            if (absl::IsUnavailable(batch.status())) {
+              // On its way to the log, and out of the backlog already: a batch is larger than that.
+              read_again_us_ = context_->now_us() + kReadAgainUs;
+              context_->log_awaited = true;
+              return;
+            }
             if (!batch.ok()) {
               error_ = absl::Status(batch.status().code(),
                                     absl::StrFormat("reading shard %d from %d for a replica: %s",

@@ -162,6 +162,7 @@ class SendStream {
   Seq persisted_ = 0;
   bool acknowledged_ = false;
   absl::Status error_;
+  int64_t read_again_us_ = 0;  // the log did not have it yet
 };
 
 }  // namespace kvstored::replication

@@ -11,7 +11,7 @@ void LogSource::ReadLog(ShardId shard, Seq from_seq, size_t max_bytes, ReadDone 
     return;
   }
   if (batch.ok() && *batch == nullptr) {
-    done(absl::OutOfRangeError(
+    done(absl::UnavailableError(
         absl::StrFormat("seq %d of shard %d is not written yet", from_seq, shard)));
     return;
   }

@@ -358,7 +358,7 @@ class Shard {
   bool CanGiveRoom() const;
   void NoteGiving();
   bool MakeRoom();
-  bool FreeOne();
+  uint32_t FreeOne();
   void ReturnQuota();
   void RunParked();
   Seq TxnLimit(Seq safe);

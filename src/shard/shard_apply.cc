@@ -40,6 +40,23 @@ void DecodeGroup(std::span<const uint8_t> bytes, uint64_t count_max, Group* grou
   }
 }
 
+// What others have, on disk or on the primary, is held here, too: max_memory may have been lowered
+// since, or be larger there. A primary that evicts does so afterwards.
+class BeyondLimit {
+ public:
+  explicit BeyondLimit(store::Store* store) : store_(store) {
+    store_->SetBeyondLimit(true);
+  }
+  ~BeyondLimit() {
+    store_->SetBeyondLimit(false);
+  }
+  BeyondLimit(const BeyondLimit&) = delete;
+  BeyondLimit& operator=(const BeyondLimit&) = delete;
+
+ private:
+  store::Store* const store_;
+};
+
 uint64_t RunKey(const record::Record& record) {
   const uint64_t id = record.aux != 0 ? record.aux : record.seq;
   return (record.flags & kRecordSnapshot) != 0 ? id | kSnapshotRun : id;
@@ -79,6 +96,7 @@ void Shard::ExpectItems(const Records& for_each) {
 }
 
 OpResult Shard::ApplyGroup(std::span<const record::Record> records) {
+  const BeyondLimit beyond(&store_);
   Prefetch(records);
   for (const record::Record& record : records) {
     if (const OpResult result = Apply(record); result != OpResult::kOk) {
@@ -258,6 +276,7 @@ void Shard::Receive(record::BatchRef batch) {
 }
 
 OpResult Shard::ApplyReceived(Seq limit) {
+  const BeyondLimit beyond(&store_);
   while (!received_.empty() && applied_ < limit) {
     const record::Batch& batch = *received_.front();
     while (received_offset_ < batch.bytes.size() && applied_ < limit) {

@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kRoomStepsMax = 1024;  // a tick: about half a millisecond
 constexpr uint32_t kReclaimSteps = 32;    // what a step of the store's costs in evictions
 constexpr uint32_t kPlaceSteps = 64;      // a tick, while a chunk is waited for
+constexpr uint32_t kMissSteps = 4;        // and what looking through that many buckets in vain does
 constexpr uint32_t kVictimBuckets = 64;   // of the index, looked through for one victim
 
 // Under a policy that evicts so much is kept free ahead, so that commands need not wait for it.
@@ -88,16 +89,17 @@ bool Shard::MakeRoom() {
   const uint64_t wanted_bytes = std::max(asked_bytes, ahead_bytes);
   if (std::exchange(awaits_place_, false)) {
     // Chunks come free where items move together: a few less of them, and there is place for that.
-    for (uint32_t i = 0; i < kPlaceSteps && held_by_ == 0 && CanGiveRoom() && FreeOne(); ++i) {
+    for (uint32_t i = 0; i < kPlaceSteps && held_by_ == 0 && CanGiveRoom() && FreeOne() != 0; ++i) {
     }
   }
   uint32_t steps = kRoomStepsMax;
   while (!pool.WithinBudget(wanted_bytes) && steps != 0 && held_by_ == 0 && CanGiveRoom() &&
          pool.IsHeavyGiver(giver_weight_)) {
-    steps -= std::min(steps, store_.HasReclaimable() ? kReclaimSteps : 1);
-    if (!FreeOne()) {
+    const uint32_t taken = FreeOne();
+    if (taken == 0) {
       break;
     }
+    steps -= std::min(steps, taken);
     NoteGiving();
   }
   const bool enough = pool.WithinBudget(asked_bytes);
@@ -111,22 +113,23 @@ bool Shard::MakeRoom() {
   return steps == 0;
 }
 
-// Memory of what has gone already comes back, or else one more item goes. False: no log for it.
-bool Shard::FreeOne() {
+// Memory of what has gone already comes back, or else one more item goes. How many steps that took;
+// 0: no log for it.
+uint32_t Shard::FreeOne() {
   if (store_.HasReclaimable()) {
     store_.Reclaim();
-    return true;
+    return kReclaimSteps;
   }
   const store::Item* victim = store_.FindVictim(random_.Next(), kVictimBuckets);
   if (victim == nullptr) {
-    return true;  // none among these; the next step looks further
+    return kMissSteps;  // none among these; the next step looks further
   }
   const std::string bytes(victim->key());
   if (ReserveLog(1, bytes.size()) != OpResult::kOk) {
-    return false;
+    return 0;
   }
   Delete({.bytes = bytes, .digest = options_.digester->Of(bytes)}, kRecordEvicted);
-  return true;
+  return 1;
 }
 
 }  // namespace kvstored::shard

@@ -155,6 +155,11 @@ void Store::SetMustSucceed(bool on) {
   impl_->slabs.SetMustSucceed(on);
 }
 
+void Store::SetBeyondLimit(bool on) {
+  impl_->items.SetBeyondLimit(on);
+  impl_->slabs.SetBeyondLimit(on);
+}
+
 bool Store::Tick(uint64_t random) {
   const bool more = Reclaim();
   return impl_->Compact(random) || more;

@@ -111,6 +111,10 @@ class Store {
   // transaction whose need was judged before it began.
   void SetMustSucceed(bool on);
 
+  // While `on`, kOutOfMemory means that the kernel refuses: for records from elsewhere, which are
+  // there whatever the limit says.
+  void SetBeyondLimit(bool on);
+
   // Bounded housekeeping, once a tick: gives back memory of cleared or released chains, and moves
   // items together where they lie thinly (pointers to items end here). Returns true if there is
   // more to do. `random` is any 64-bit number.

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from cluster_fixture import Cluster, attempt, wait_equal
+from cluster_fixture import Cluster, attempt, wait_equal, wait_serving
 from cluster import Resp
 
 MIB = 1 << 20
@@ -109,6 +109,37 @@ def test_figures_are_exported(tmp_path):
         assert slabs > 2 * MIB
         assert re.search(r'^kvstored_slab_free_bytes\{slot_bytes="\d+"\} ', text, re.M)
         assert re.search(r'^kvstored_slab_waste_bytes\{slot_bytes="\d+"\} ', text, re.M)
+    finally:
+        cluster.close()
+
+
+def test_a_start_with_less_memory_than_data(tmp_path):
+    """max_memory was raised at run time and the file not changed: the node starts, and evicts down to it."""
+    cluster = Cluster(tmp_path, 4, SMALL)
+    try:
+        node = cluster.alone("memory.eviction=allkeys-lfu")
+        assert attempt(node, "CONFIG", "SET", "memory.max_memory", "256MiB") == "OK"
+        assert write_all(node.port, 500_000, 200 * MIB, b"key") == {}
+        assert int(info(node)["used_memory"]) > 180 * MIB
+        node.kill()
+        node.start()
+        wait_serving(node)
+        node.wait("below its limit", lambda: int(info(node)["used_memory"]) <= 64 * MIB)
+        assert attempt(node, "DBSIZE") > 50
+        assert attempt(node, "SET", "one", "more") == "OK"
+    finally:
+        cluster.close()
+
+
+def test_batches_that_are_larger_than_the_backlog_break_no_link(tmp_path):
+    cluster = Cluster(tmp_path, 4, ["memory.max_memory=48MiB", "memory.pool_size=8MiB"])
+    try:
+        first, second = cluster.pair("memory.eviction=allkeys-lru")
+        for index in range(4):
+            assert write_all(first.port, 60_000, 30 * MIB, b"round%d" % index) == {}
+        wait_equal(first, second)
+        assert "not written yet" not in first.log_file.read_text(errors="replace")
+        assert attempt(first, "DBSIZE") == attempt(second, "DBSIZE")
     finally:
         cluster.close()
 

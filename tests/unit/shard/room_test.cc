@@ -142,6 +142,45 @@ TEST_F(RoomTest, AFullDiskIsToldAndNothingWaitsForEver) {
   EXPECT_EQ(result, OpResult::kDiskFull);
 }
 
+// A data set that is larger than max_memory, as it was lowered since, is held all the same; a
+// primary that evicts comes below the limit afterwards.
+TEST_F(RoomTest, RecordsFromElsewhereAreHeldBeyondTheLimit) {
+  pool_.SetMaxBytes(uint64_t{256} << 20);
+  ASSERT_EQ(Fill(200'000), 200'000);
+  shard_->Seal();
+  memory::RegionPool pool({.max_bytes = uint64_t{32} << 20, .head_room_bytes = uint64_t{2} << 20});
+  NodeGate gate;
+  gate.role.store(static_cast<uint8_t>(Role::kPrimary));
+  Shard loaded({.id = 0,
+                .shard_count = 1,
+                .pool = &pool,
+                .digester = &digester_,
+                .gate = &gate,
+                .submit = [](record::BatchRef) {},
+                .committed_moved = {},
+                .reserve_log = [](uint64_t) { return OpResult::kOk; },
+                .return_log =
+                    [](uint64_t) {
+                    }});
+  loaded.BeginTick(kStartUs);
+  Replay(batches_, &loaded);
+  EXPECT_EQ(loaded.store()->size(), 200'000u);
+  EXPECT_EQ(loaded.AskRoom(1), OpResult::kLoading);
+  loaded.SetRecovered(loaded.applied(), loaded.applied());
+  gate.loading.store(false);
+  gate.writable.store(true);
+  EXPECT_EQ(loaded.AskRoom(1), OpResult::kOutOfMemory);
+  gate.eviction.store(static_cast<uint8_t>(store::Eviction::kAllKeysLru));
+  for (uint64_t tick = 1; tick < 1'000; ++tick) {
+    loaded.BeginTick(kStartUs + tick * 1'000);
+    loaded.Housekeeping();
+    loaded.Seal();
+    loaded.AdvanceCommitted(loaded.applied());
+  }
+  EXPECT_TRUE(pool.WithinBudget(0));
+  EXPECT_GT(loaded.store()->size(), 20'000u);
+}
+
 TEST_F(RoomTest, OneShardGivesWhatAnotherLacks) {
   UsePolicy(store::Eviction::kAllKeysLru);
   ASSERT_EQ(Fill(20'000), 20'000);
