@@ -96,7 +96,7 @@ bool TakeNumber(Reader* reader, Encoding encoding, DumpedString* string) {
   int64_t value = 0;
   switch (encoding) {
     case Encoding::kInt8:
-      value = static_cast<int8_t>(raw);
+      value = static_cast<int64_t>(raw << 56) >> 56;  // its sign
       break;
     case Encoding::kInt16:
       value = static_cast<int16_t>(raw);

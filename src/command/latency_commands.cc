@@ -136,6 +136,9 @@ void LatencyHistogramOf(Session& session, LatencyArgs args) {
 }
 
 void LatencyHelp(Session& session, LatencyArgs /*args*/) {
+  constexpr std::string_view kHistogram =
+      "    Return a cumulative distribution of latencies in the format of a histogram for the "
+      "specified command names.";
   WriteHelp(session.out(), "LATENCY",
             {"DOCTOR", "    Return a human readable latency analysis report.", "GRAPH <event>",
              "    Return an ASCII latency graph for the <event> class.", "HISTORY <event>",
@@ -143,9 +146,7 @@ void LatencyHelp(Session& session, LatencyArgs /*args*/) {
              "    Return the latest latency samples for all events.", "RESET [<event> ...]",
              "    Reset latency data of one or more <event> classes.",
              "    (default: reset all data for all event classes)", "HISTOGRAM [COMMAND ...]",
-             "    Return a cumulative distribution of latencies in the format of a histogram for "
-             "the specified command names.",
-             "    If no commands are specified then all histograms are replied."});
+             kHistogram, "    If no commands are specified then all histograms are replied."});
 }
 
 struct LatencySubcommand {
