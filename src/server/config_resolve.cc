@@ -84,7 +84,7 @@ uint64_t ClientMemoryBytes(const Config& config) {
   constexpr uint64_t kLeastBytes = uint64_t{16} << 20;
   return config.server.client_memory_bytes != 0
              ? config.server.client_memory_bytes
-             : std::max(config.memory.max_memory_bytes / 4, kLeastBytes);
+             : std::max(config.memory.max_memory_bytes / 2, kLeastBytes);
 }
 
 uint64_t InitialPoolBytes(const Config& config) {

@@ -42,7 +42,7 @@ constexpr std::array kKeys = {
         "server.client_memory", KeyKind::kSize, KVS_FIELD(server.client_memory_bytes), "0", kMib,
         64 * kTib, "", true,
         "Buffers of all clients together. Over it the client that holds most is closed, unless\n"
-        "CLIENT NO-EVICT is on. 0: a quarter of max_memory, at least 16MiB."},
+        "CLIENT NO-EVICT is on. 0: half of max_memory, at least 16MiB."},
     KeySpec{"server.tracking_table_max_keys", KeyKind::kCount,
             KVS_FIELD(server.tracking_table_max_keys), "1000000", 0, 1000000000, "", true,
             "Keys that are remembered for clients with CLIENT TRACKING; one more, and the readers\n"

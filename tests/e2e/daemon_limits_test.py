@@ -49,6 +49,7 @@ def send_until_closed(sock, chunk, total_bytes):
 
 
 def test_half_sent_values_are_bounded_together(node):
+    assert attempt(node, "CONFIG", "SET", "server.client_memory", "64MiB") == "OK"
     before = resident_bytes(node)
     clients = [connect(node) for _ in range(12)]
     for client in clients:
