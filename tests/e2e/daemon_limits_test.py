@@ -9,7 +9,8 @@ from cluster_fixture import Cluster, attempt
 from cluster import Resp
 
 MIB = 1 << 20
-SMALL = ["memory.max_memory=256MiB", "memory.pool_size=8MiB", "log.sync=off", "log.segment_size=64MiB"]
+SMALL = ["memory.max_memory=256MiB", "memory.pool_size=8MiB", "log.sync=off", "log.segment_size=64MiB",
+         "replication.gate_timeout=60s"]
 
 
 @pytest.fixture(name="node", params=[1, 2], ids=["1 shard", "2 threads"])
