@@ -1,5 +1,6 @@
 """The servers that the rows of bench/ measure, and the load that kvbench puts on them."""
 
+import getpass
 import json
 import shutil
 import socket
@@ -90,14 +91,16 @@ class RedisNode:
 
 
 class MemcachedNode(RedisNode):
-    """A memcached with one thread, for what starts and ends a node; it speaks its own text protocol."""
+    """A memcached with one thread, for what starts and ends a node; it speaks its own text protocol.
+
+    It stays the user that it was started as: a change would undo die_with_parent (prctl(2))."""
 
     kind = "memcached"
     client_words = ("--protocol", "memcached")
 
     def start(self):
         words = [MEMCACHED, "-p", str(self.port), "-l", cluster.LOCALHOST, "-U", "0", "-t", "1",
-                 "-m", "8192", "-I", "4m", "-u", "nobody", *self.settings]
+                 "-m", "8192", "-I", "4m", "-u", getpass.getuser(), *self.settings]
         if self.cpus is not None:
             words = ["taskset", "-c", self.cpus, *words]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True,

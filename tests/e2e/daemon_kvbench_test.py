@@ -186,7 +186,8 @@ def test_interrupt_prints_what_was_measured(start):
     output, error = process.communicate(timeout=60)
     figures = json.loads(output)
     assert (process.returncode, error) == (130, b"")
-    assert figures["interrupted"] and figures["operations"] > 300 and figures["ops_per_s"] > 0
+    # More than 300 had run, but the replies of up to one a connection were still on their way.
+    assert figures["interrupted"] and figures["operations"] > 300 - 50 and figures["ops_per_s"] > 0
 
 
 @pytest.mark.parametrize("reconnect", [False, True])
