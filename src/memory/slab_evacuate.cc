@@ -3,6 +3,7 @@
 // any other.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "memory/poison.h"
@@ -30,7 +31,7 @@ uint64_t SlabAllocator::ThinBytes() const {
 uint64_t SlabAllocator::UsedBytes(const Chunk& chunk) {
   uint64_t bytes = 0;
   for (uint32_t page = 0; page < kPageCount; ++page) {
-    if ((chunk.free_pages >> page & 1) == 0 && chunk.first_page[page] == page) {
+    if (chunk.HasSlabAt(page)) {
       bytes += uint64_t{chunk.slabs[page].used_count} * chunk.slabs[page].slot_bytes;
     }
   }
@@ -54,8 +55,7 @@ bool SlabAllocator::BeginEvacuation(uint64_t random, uint32_t sample_count) {
   UnfileChunk(evacuated_);
   for (uint32_t page = 0; page < kPageCount; ++page) {
     Slab* const slab = &evacuated_->slabs[page];
-    if ((evacuated_->free_pages >> page & 1) == 0 && evacuated_->first_page[page] == page &&
-        slab->used_count < slab->capacity) {
+    if (evacuated_->HasSlabAt(page) && slab->used_count < slab->capacity) {
       UnlinkSlab(slab);
     }
   }
@@ -81,8 +81,7 @@ void SlabAllocator::NoteFreeSlots(const Slab& slab) {
 size_t SlabAllocator::NextToMove(std::span<void*> slots) {
   size_t count = 0;
   for (; count == 0 && evacuated_ != nullptr && evacuated_page_ < kPageCount; ++evacuated_page_) {
-    if ((evacuated_->free_pages >> evacuated_page_ & 1) != 0 ||
-        evacuated_->first_page[evacuated_page_] != evacuated_page_) {
+    if (!evacuated_->HasSlabAt(evacuated_page_)) {
       evacuated_slot_ = 0;  // the slab may have gone while it was half moved
       continue;
     }
@@ -111,8 +110,7 @@ void SlabAllocator::EndEvacuation() {
   FileChunk(chunk);
   for (uint32_t page = 0; page < kPageCount; ++page) {
     Slab* const slab = &chunk->slabs[page];
-    if ((chunk->free_pages >> page & 1) == 0 && chunk->first_page[page] == page &&
-        slab->used_count < slab->capacity) {
+    if (chunk->HasSlabAt(page) && slab->used_count < slab->capacity) {
       LinkSlab(slab);
     }
   }

@@ -35,6 +35,11 @@ struct SlabAllocator::Chunk {
   uint32_t free_pages;             // bit i: page i belongs to no slab
   uint8_t first_page[kPageCount];  // of the slab that page i belongs to
   Slab slabs[kPageCount];          // by first page
+
+  // Is `page` the first of a slab?
+  bool HasSlabAt(uint32_t page) const {
+    return (free_pages >> page & 1) == 0 && first_page[page] == page;
+  }
 };
 
 inline SlabAllocator::Chunk* SlabAllocator::ChunkOf(void* slot) {

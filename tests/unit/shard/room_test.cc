@@ -35,6 +35,20 @@ class RoomTest : public ShardFixture {
     }
     return OpResult::kWait;
   }
+  // A shard of another node: what it writes goes nowhere.
+  Shard::Options Elsewhere(memory::RegionPool* pool, const NodeGate* gate) const {
+    return {.id = 0,
+            .shard_count = 1,
+            .pool = pool,
+            .digester = &digester_,
+            .gate = gate,
+            .submit = [](record::BatchRef) {},
+            .committed_moved = {},
+            .reserve_log = [](uint64_t) { return OpResult::kOk; },
+            .return_log =
+                [](uint64_t) {
+                }};
+  }
   // Until it is refused or `count` are written; the number of those that were.
   int Fill(int count) {
     const std::string value(1'000, 'v');
@@ -75,17 +89,7 @@ TEST_F(RoomTest, TheLeastRecentlyUsedGoAndAReplicaFollows) {
   shard_->Seal();
   memory::RegionPool pool({.max_bytes = uint64_t{1} << 30});
   NodeGate gate;
-  Shard replica({.id = 0,
-                 .shard_count = 1,
-                 .pool = &pool,
-                 .digester = &digester_,
-                 .gate = &gate,
-                 .submit = [](record::BatchRef) {},
-                 .committed_moved = {},
-                 .reserve_log = [](uint64_t) { return OpResult::kOk; },
-                 .return_log =
-                     [](uint64_t) {
-                     }});
+  Shard replica(Elsewhere(&pool, &gate));
   replica.BeginTick(kStartUs);
   Replay(batches_, &replica);
   EXPECT_EQ(replica.store()->size(), shard_->store()->size());
@@ -151,17 +155,7 @@ TEST_F(RoomTest, RecordsFromElsewhereAreHeldBeyondTheLimit) {
   memory::RegionPool pool({.max_bytes = uint64_t{32} << 20, .head_room_bytes = uint64_t{2} << 20});
   NodeGate gate;
   gate.role.store(static_cast<uint8_t>(Role::kPrimary));
-  Shard loaded({.id = 0,
-                .shard_count = 1,
-                .pool = &pool,
-                .digester = &digester_,
-                .gate = &gate,
-                .submit = [](record::BatchRef) {},
-                .committed_moved = {},
-                .reserve_log = [](uint64_t) { return OpResult::kOk; },
-                .return_log =
-                    [](uint64_t) {
-                    }});
+  Shard loaded(Elsewhere(&pool, &gate));
   loaded.BeginTick(kStartUs);
   Replay(batches_, &loaded);
   EXPECT_EQ(loaded.store()->size(), 200'000u);
