@@ -65,6 +65,9 @@ class RedisNode:
                  "--dir", str(self.directory), "--save", "", "--logfile",
                  str(self.directory / "redis.log"), "--auto-aof-rewrite-percentage", "0",
                  *self.settings]
+        return self.run(words)
+
+    def run(self, words):
         if self.cpus is not None:
             words = ["taskset", "-c", self.cpus, *words]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True,
@@ -101,11 +104,7 @@ class MemcachedNode(RedisNode):
     def start(self):
         words = [MEMCACHED, "-p", str(self.port), "-l", cluster.LOCALHOST, "-U", "0", "-t", "1",
                  "-m", "8192", "-I", "4m", "-u", getpass.getuser(), *self.settings]
-        if self.cpus is not None:
-            words = ["taskset", "-c", self.cpus, *words]
-        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True,
-                                        stdout=subprocess.DEVNULL, preexec_fn=cluster.die_with_parent)
-        return self
+        return self.run(words)
 
     def up(self):
         self.start()
